@@ -1,0 +1,1 @@
+"""The ``helpers`` command: parse, call one function, print one result."""

@@ -1,0 +1,242 @@
+"""Begin and end an attempt: what the batch script (or the local supervisor) does around the ranks.
+
+The protocol, in the order of its decisions:
+
+1. A rank that failed outweighs everything: the job failed, and it is *its* error that is shown.
+2. A mark for a requeue, left by rank 0 when every rank's state was durable, outweighs the exit code.
+3. All ranks returned: the job succeeded.
+4. Anything else is a death that nobody reported: a signal, or the memory limit.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from helpers.runtime.files import read_json
+from helpers.runtime.outcome import Kind, Outcome, read_outcome
+from helpers.runtime.status import (
+    Ending,
+    State,
+    Status,
+    read_ledger,
+    read_status,
+    record_attempt,
+    write_status,
+)
+
+if TYPE_CHECKING:
+    from helpers.runtime.description import Description
+    from helpers.runtime.run_folder import AttemptFolder, RunFolder
+
+_SIGNAL_BASE = 128  # a shell reports a process that died by signal n as exit code 128 + n
+_SIGNAL_MARGIN_S = 60  # Slurm may send the warning signal up to 60 s early
+_NO_PROGRESS_LIMIT = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Conclusion:
+    """What became of an attempt.
+
+    Args:
+        state: REQUEUED asks whoever called to start the next attempt.
+        ending: Why, as far as it is known.
+        exit_code: What the batch script ends with.
+        step: The step that is durable, where the ranks left for a requeue.
+    """
+
+    state: State
+    ending: Ending
+    exit_code: int
+    step: int | None = None
+
+
+def begin(run: RunFolder, description: Description, *, job_id: str, nodes: str) -> int | Ending:
+    """Start the next attempt, or say why there is none.
+
+    Returns:
+        The attempt's number; or the ending, where the run has ended already or must not run again.
+    """
+    status = read_status(run)
+    if status is not None and status.state is State.COMPLETED and status.ending is not None:
+        return status.ending
+    earlier = run.attempts()
+    attempt = run.begin_attempt()
+    record_attempt(run, event="start", attempt=attempt, job_id=job_id, nodes=nodes, step=newest_step(run))
+    refusal = _refusal(run, description, earlier)
+    if refusal is None:
+        write_status(run, Status(state=State.RUNNING, job_id=job_id, attempt=attempt))
+        return attempt
+    state = State.FAILED if refusal.cause == "no_progress" else State.PREEMPTED
+    _record_end(run, attempt, job_id, Conclusion(state=state, ending=refusal, exit_code=1))
+    return refusal
+
+
+def conclude(
+    run: RunFolder, description: Description, attempt: int, *, exit_code: int, end_time: float | None
+) -> Conclusion:
+    """Judge an attempt by what its ranks reported, by the mark, and only then by the exit code.
+
+    Args:
+        run: The run's files.
+        description: What was submitted.
+        attempt: The attempt's number.
+        exit_code: Of ``srun``, or of the first process that failed.
+        end_time: When the time limit is reached, in seconds since the epoch; None where there is none.
+    """
+    files = run.attempt(attempt)
+    outcomes = {rank: read_outcome(files.outcome(rank)) for rank in range(description.processes)}
+    reported = {rank: outcome for rank, outcome in outcomes.items() if outcome is not None}
+    failed = [(outcome.time, rank) for rank, outcome in reported.items() if outcome.failed]
+    if failed:
+        return _failure(min(failed)[1], reported)
+    mark = read_json(files.requeue_mark)
+    if mark is not None:
+        return _left(reported, end_time, description.warning_s, step=mark["step"])
+    if len(reported) == description.processes and all(o.kind is Kind.RETURNED for o in reported.values()):
+        return Conclusion(state=State.COMPLETED, ending=Ending(cause="returned"), exit_code=0)
+    return _unreported_death(run, files, outcomes, exit_code)
+
+
+def finish(run: RunFolder, attempt: int, job_id: str, conclusion: Conclusion) -> None:
+    """Write an attempt's end into the ledger and the status."""
+    _record_end(run, attempt, job_id, conclusion)
+
+
+def fail_setup(run: RunFolder, attempt: int, job_id: str, *, line: str, exit_code: int) -> None:
+    """Record that a set-up line failed: the function is not called."""
+    ending = Ending(cause="setup", exit_code=exit_code, detail=line)
+    _record_end(run, attempt, job_id, Conclusion(state=State.FAILED, ending=ending, exit_code=1))
+
+
+def newest_step(run: RunFolder) -> int | None:
+    """Return the step of the newest checkpoint by its name; None where there is none."""
+    try:
+        names = [entry.name for entry in run.checkpoints.iterdir()]
+    except FileNotFoundError:
+        return None
+    steps = [int(match[1]) for name in names if (match := re.fullmatch(r"step-(\d+)", name))]
+    return max(steps, default=None)
+
+
+def _refusal(run: RunFolder, description: Description, earlier: list[int]) -> Ending | None:
+    if not earlier or not any(_started(run.attempt(number)) for number in earlier):
+        return None
+    if description.requeue is True:
+        return None
+    if description.requeue is False or not _can_resume(run, description):
+        return Ending(cause="cannot_resume", detail=_how_it_could_resume(description))
+    return _no_progress(run)
+
+
+def _started(files: AttemptFolder) -> bool:
+    return any(files.path.glob("started-*"))
+
+
+def _can_resume(run: RunFolder, description: Description) -> bool:
+    return description.has_checkpoint_method or run.checkpoints.is_dir()
+
+
+def _how_it_could_resume(description: Description) -> str:
+    if description.requeue is False:
+        return "the job was submitted with requeue=False"
+    return "the function made no Checkpointer, so a second run would start from the beginning"
+
+
+def _no_progress(run: RunFolder) -> Ending | None:
+    """Stop a run whose last attempts all began where the one before began."""
+    steps = [line["step"] for line in read_ledger(run) if line["event"] == "start"]
+    recent = steps[-_NO_PROGRESS_LIMIT - 1 :]
+    if not run.checkpoints.is_dir() or len(recent) <= _NO_PROGRESS_LIMIT or len(set(recent)) > 1:
+        return None
+    detail = f"{_NO_PROGRESS_LIMIT} attempts in a row ended without a new checkpoint (last step: {recent[-1]})"
+    return Ending(cause="no_progress", detail=detail)
+
+
+def _failure(rank: int, reported: dict[int, Outcome]) -> Conclusion:
+    outcome = reported[rank]
+    ending = Ending(
+        cause=str(outcome.kind),
+        rank=rank,
+        node=outcome.node,
+        exit_code=outcome.exit_code,
+        detail=outcome.error,
+    )
+    return Conclusion(state=State.FAILED, ending=ending, exit_code=outcome.exit_code or 1)
+
+
+def _left(reported: dict[int, Outcome], end_time: float | None, warning_s: int, *, step: int) -> Conclusion:
+    """Tell the time limit from a preemption by the job's real end, not by the time that has passed."""
+    stops = [outcome.stop_time for outcome in reported.values() if outcome.stop_time is not None]
+    stopped = min(stops, default=time.time())
+    by_time_limit = end_time is not None and end_time - stopped <= warning_s + _SIGNAL_MARGIN_S
+    signals = sorted({outcome.stop_signal for outcome in reported.values() if outcome.stop_signal})
+    ending = Ending(cause="timeout" if by_time_limit else "preempted", signal=",".join(signals) or None)
+    return Conclusion(state=State.REQUEUED, ending=ending, exit_code=0, step=step)
+
+
+def _unreported_death(
+    run: RunFolder, files: AttemptFolder, outcomes: dict[int, Outcome | None], exit_code: int
+) -> Conclusion:
+    log = _tail(run)
+    rank = _first_dead_rank(log, outcomes)
+    stopped = any(o is not None and o.kind is Kind.LEFT for o in outcomes.values())
+    detail = "asked to stop, and the ranks did not agree on a step in time" if stopped else ""
+    if re.search(r"oom-kill|Out Of Memory", log):
+        ending = Ending(cause="out_of_memory", rank=rank, exit_code=exit_code, signal="SIGKILL")
+        return Conclusion(state=State.OUT_OF_MEMORY, ending=ending, exit_code=exit_code or 1)
+    if exit_code > _SIGNAL_BASE:
+        name = _signal_name(exit_code - _SIGNAL_BASE)
+        ending = Ending(cause="killed", rank=rank, signal=name, exit_code=exit_code, detail=detail)
+        return Conclusion(state=State.FAILED, ending=ending, exit_code=exit_code)
+    if exit_code == 0:
+        detail = detail or f"no outcome was written to {files.path}"
+    ending = Ending(cause="exited", rank=rank, exit_code=exit_code, detail=detail)
+    return Conclusion(state=State.FAILED, ending=ending, exit_code=exit_code or 1)
+
+
+def _first_dead_rank(log: str, outcomes: dict[int, Outcome | None]) -> int | None:
+    """Find the rank that died first in what ``srun`` printed, else take the first that said nothing."""
+    match = re.search(r"tasks? (\d+)[^:]*: (?:Killed|Out Of Memory|Terminated|Exited|Segmentation)", log)
+    if match:
+        return int(match[1])
+    return next((rank for rank, outcome in outcomes.items() if outcome is None), None)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _tail(run: RunFolder, size: int = 65536) -> str:
+    """Return the end of the batch log: what the scheduler said of this attempt."""
+    try:
+        text = run.batch_log.read_bytes()[-size:].decode(errors="replace")
+    except FileNotFoundError:
+        return ""
+    _, _, since = text.rpartition(ATTEMPT_LINE)
+    return since
+
+
+ATTEMPT_LINE = "[helpers] attempt "
+"""How the batch log's first line of an attempt begins."""
+
+
+def _record_end(run: RunFolder, attempt: int, job_id: str, conclusion: Conclusion) -> None:
+    ending = conclusion.ending
+    record_attempt(
+        run,
+        event="end",
+        attempt=attempt,
+        job_id=job_id,
+        state=conclusion.state,
+        cause=ending.cause,
+        step=conclusion.step,
+        detail=ending.detail,
+    )
+    write_status(run, Status(state=conclusion.state, job_id=job_id, attempt=attempt, ending=ending))

@@ -1,0 +1,117 @@
+"""What the batch script calls before and after ``srun``: ``python -m helpers.runtime.batch begin|end|setup-failed``.
+
+It runs in the batch shell, never inside a container, so it can ask the scheduler for a requeue wherever the
+ranks themselves run.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from helpers.runtime import attempt, slurm
+from helpers.runtime.current import ATTEMPT_VARIABLE, END_TIME_VARIABLE, LOCAL_ID_VARIABLE, RUN_VARIABLE
+from helpers.runtime.description import Description, read_description
+from helpers.runtime.environment import without_scheduler_variables
+from helpers.runtime.pointer import point_to_run
+from helpers.runtime.provenance import record_provenance
+from helpers.runtime.run_folder import RunFolder
+from helpers.runtime.status import Ending, State, record_attempt
+
+_KILLED_AFTER_S = 120  # a requeued job's batch script is ended by Slurm within seconds
+
+
+def main(arguments: list[str]) -> int:
+    """Run one command and return its exit code."""
+    run = RunFolder(Path(os.environ[RUN_VARIABLE]))
+    description = read_description(run)
+    match arguments:
+        case ["begin"]:
+            return _begin(run, description)
+        case ["provenance"]:
+            record_provenance(run, description)
+            return 0
+        case ["end", exit_code]:
+            return _end(run, description, int(exit_code))
+        case ["setup-failed", exit_code, line]:
+            return _fail_setup(run, int(exit_code), line)
+    print(f"unknown command: {arguments}", file=sys.stderr)
+    return 2
+
+
+def _begin(run: RunFolder, description: Description) -> int:
+    """Print the shell lines that the batch script evaluates: the attempt's number and end, or an exit."""
+    job = _job_id()
+    point_to_run(run, os.environ.get("SLURM_CLUSTER_NAME", description.cluster), job)
+    nodes = os.environ.get("SLURM_JOB_NODELIST", platform.node())
+    begun = attempt.begin(run, description, job_id=job, nodes=nodes)
+    if isinstance(begun, Ending):
+        print(f"[helpers] not run again: {begun.cause}: {begun.detail}", file=sys.stderr)
+        print(f"exit {0 if begun.cause == 'returned' else 1}")
+        return 0
+    print(f"{attempt.ATTEMPT_LINE}{begun}, job {job}, {time.strftime('%Y-%m-%d %H:%M:%S')}", file=sys.stderr)
+    end = _end_time(description, job)
+    print(f"export {ATTEMPT_VARIABLE}={begun} {END_TIME_VARIABLE}={'' if end is None else int(end)}")
+    return 0
+
+
+def _job_id() -> str:
+    """Return Slurm's id; on this machine the id of the script's process, which stays the same when requeued."""
+    return slurm.job_id() if "SLURM_JOB_ID" in os.environ else os.environ[LOCAL_ID_VARIABLE]
+
+
+def _end_time(description: Description, job: str) -> float | None:
+    if "SLURM_JOB_ID" in os.environ:
+        return slurm.end_time(job)
+    return None if description.time_min is None else time.time() + description.time_min * 60
+
+
+def _end(run: RunFolder, description: Description, exit_code: int) -> int:
+    job, number = slurm.job_id(), int(os.environ[ATTEMPT_VARIABLE])
+    end = slurm.end_time(job)
+    conclusion = attempt.conclude(run, description, number, exit_code=exit_code, end_time=end)
+    attempt.finish(run, number, job, conclusion)
+    if conclusion.state is not State.REQUEUED:
+        return conclusion.exit_code
+    cause = conclusion.ending.cause
+    print(f"[helpers] {cause}: saved at step {conclusion.step}, asking for a requeue", file=sys.stderr)
+    answer = slurm.requeue(job)
+    if answer in {"requeued", "waits"}:
+        time.sleep(_KILLED_AFTER_S)  # until Slurm ends this script; to end by itself would count as success
+        return 0
+    if answer == "ended":
+        ending = Ending(cause="cancelled", detail="the checkpoint stays")
+        cancelled = attempt.Conclusion(state=State.CANCELLED, ending=ending, exit_code=1)
+        attempt.finish(run, number, job, cancelled)
+        return 1
+    return _submit_successor(run, number, job)
+
+
+def _submit_successor(run: RunFolder, number: int, job: str) -> int:
+    """Queue the same script again, under a new id, where Slurm does not requeue."""
+    environment = without_scheduler_variables(os.environ)
+    command = ["sbatch", "--parsable", f"--dependency=afterany:{job.partition('_')[0]}", str(run.script)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        ending = Ending(cause="preempted", detail=f"no requeue and no successor: {done.stderr.strip()}")
+        attempt.finish(run, number, job, attempt.Conclusion(state=State.PREEMPTED, ending=ending, exit_code=1))
+        return 1
+    successor = done.stdout.strip().splitlines()[-1].partition(";")[0]
+    print(f"[helpers] requeue refused: job {successor} goes on", file=sys.stderr)
+    record_attempt(run, event="queued", attempt=number + 1, job_id=successor, step=None)
+    return 0
+
+
+def _fail_setup(run: RunFolder, exit_code: int, line: str) -> int:
+    number = int(os.environ[ATTEMPT_VARIABLE])
+    print(f"[helpers] this set-up line failed with exit code {exit_code}: {line}", file=sys.stderr)
+    attempt.fail_setup(run, number, _job_id(), line=line, exit_code=exit_code)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

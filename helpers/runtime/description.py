@@ -1,0 +1,71 @@
+"""What was submitted, in words that the job understands (``run.json``)."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING
+
+from helpers.runtime.files import read_json, write_json
+
+if TYPE_CHECKING:
+    from helpers.runtime.run_folder import RunFolder
+
+
+@dataclass(frozen=True, kw_only=True)
+class Description:
+    """What a run is, written before it is queued and never changed.
+
+    Args:
+        run_id: Our own id.
+        name: Of the run, shown by the scheduler too.
+        function: For people: ``package.module.function``.
+        arguments: For people: each argument's ``repr``, shortened.
+        cluster: ``"slurm"``, ``"local"`` or ``"inline"``.
+        python: The interpreter that runs it.
+        sys_path: The caller's module search path.
+        directory: The caller's working directory, and the job's.
+        processes: Ranks in all.
+        nodes: Machines.
+        gpus: GPUs in all.
+        time_min: Wall-clock limit in minutes; None for the partition's own.
+        warning_s: Seconds before the limit at which the job is told.
+        requeue: ``"auto"``, True or False.
+        has_checkpoint_method: Whether the callable has submitit's ``checkpoint``.
+        versions: What it was submitted with, such as ``{"python": "3.11.7"}``.
+        resources: What was asked of the scheduler, for people.
+    """
+
+    run_id: str
+    name: str
+    function: str
+    arguments: list[str]
+    cluster: str
+    python: str
+    sys_path: list[str]
+    directory: str
+    processes: int
+    nodes: int
+    gpus: int
+    time_min: int | None
+    warning_s: int
+    requeue: str | bool
+    has_checkpoint_method: bool
+    versions: dict[str, str] = field(default_factory=dict)
+    resources: dict[str, str] = field(default_factory=dict)
+
+
+def write_description(run: RunFolder, description: Description) -> None:
+    """Write what was submitted."""
+    write_json(run.description, asdict(description))
+
+
+def read_description(run: RunFolder) -> Description:
+    """Return what was submitted.
+
+    Raises:
+        FileNotFoundError: If the folder is no run folder.
+    """
+    record = read_json(run.description)
+    if record is None:
+        raise FileNotFoundError(f"{run.path} is no run folder: it has no {run.description.name}.")
+    return Description(**record)

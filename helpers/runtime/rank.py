@@ -1,0 +1,138 @@
+"""Run the submitted function in one rank, and report how it ended.
+
+Started as ``python -m helpers.runtime.rank``, directly under ``srun`` (a shell between them would take the
+signals) or by the supervisor of a local run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+import traceback
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from helpers.runtime import call as call_module
+from helpers.runtime import stop
+from helpers.runtime.call import load_call, save_exception, save_result
+from helpers.runtime.checkpoint_method import serve_checkpoint_method
+from helpers.runtime.current import RUN_VARIABLE, Run, current_run
+from helpers.runtime.description import read_description
+from helpers.runtime.outcome import Kind, Outcome, outcome_now
+from helpers.runtime.ranks import read_ranks
+
+if TYPE_CHECKING:
+    from helpers.runtime.run_folder import AttemptFolder, RunFolder
+
+
+def main() -> NoReturn:
+    """Run this rank's share of the job and end the process."""
+    stop.listen_for_stop()
+    if RUN_VARIABLE not in os.environ:
+        sys.exit(f"helpers.runtime.rank is started by a job, which sets {RUN_VARIABLE}.")
+    os.environ.update(read_ranks().as_environment())
+    run = current_run()
+    files, attempt_files = _require_files(run)
+    description = read_description(files)
+    os.environ["HELPERS_GPUS"] = str(description.gpus)
+    sys.path[:] = description.sys_path
+    outcome = _run_function(run, files, attempt_files)
+    outcome.write(attempt_files.outcome(run.rank))
+    _end(outcome.exit_code)
+
+
+def _require_files(run: Run) -> tuple[RunFolder, AttemptFolder]:
+    if run.files is None or run.attempt_files is None:
+        raise AssertionError("the run variable was checked before")
+    return run.files, run.attempt_files
+
+
+def _run_function(run: Run, files: RunFolder, attempt_files: AttemptFolder) -> Outcome:
+    try:
+        call = load_call(files)
+    except Exception as error:  # noqa: BLE001 -- whatever a user's module raises on import is reported
+        return _report_error(run, files, error, kind=Kind.UNLOADED)
+    serve_checkpoint_method(call, run)
+    attempt_files.started(run.rank).touch()
+    try:
+        value = call()
+    except stop.LeaveForRequeue:
+        return outcome_now(Kind.LEFT)
+    except SystemExit as leaving:
+        code = _exit_code(leaving)
+        if code:
+            return outcome_now(Kind.EXITED, error=f"SystemExit: {leaving.code}", exit_code=code)
+        value = None
+    except BaseException as error:  # noqa: BLE001 -- every ending is reported, KeyboardInterrupt too
+        return _report_error(run, files, error, kind=Kind.RAISED)
+    return _report_value(run, files, value)
+
+
+def _report_value(run: Run, files: RunFolder, value: Any) -> Outcome:
+    try:
+        save_result(files, run.rank, value)
+    except Exception as error:  # noqa: BLE001 -- pickling runs the user's code
+        kind = type(value)
+        text = f"a value of type {kind.__module__}.{kind.__qualname__} cannot be pickled: {error}"
+        print(f"The function returned, but {text}", file=sys.stderr)
+        return outcome_now(Kind.UNSAVED, error=text, exit_code=1)
+    return outcome_now(Kind.RETURNED)
+
+
+def _report_error(run: Run, files: RunFolder, error: BaseException, *, kind: Kind) -> Outcome:
+    text = "".join(traceback.format_exception(_without_our_frames(error)))
+    print(text, end="", file=sys.stderr, flush=True)
+    save_exception(files, run.attempt, run.rank, error)
+    line = traceback.format_exception_only(error)[-1].strip()
+    return outcome_now(kind, error=line, traceback=text, exit_code=1)
+
+
+def _without_our_frames(error: BaseException) -> BaseException:
+    """Drop the frames of this library above the user's function: the user looks for their own line."""
+    frames = error.__traceback__
+    while frames is not None and frames.tb_next is not None and _is_ours(frames.tb_frame.f_code.co_filename):
+        frames = frames.tb_next
+    return error.with_traceback(frames)
+
+
+def _is_ours(filename: str) -> bool:
+    return filename in {__file__, call_module.__file__}
+
+
+def _exit_code(leaving: SystemExit) -> int:
+    if leaving.code is None:
+        return 0
+    return leaving.code if isinstance(leaving.code, int) else 1
+
+
+def _end(exit_code: int) -> NoReturn:
+    """End the process now: a forgotten thread or loader worker does not keep the allocation."""
+    left = [thread.name for thread in threading.enumerate() if thread is not threading.main_thread()]
+    alive = [name for name in left if not name.startswith("helpers-")]
+    if alive:
+        print(f"Still alive when the function ended, and ended with it: {', '.join(alive)}", file=sys.stderr)
+    _end_children()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(exit_code)
+
+
+def _end_children() -> None:
+    import psutil
+
+    children = psutil.Process().children(recursive=True)
+    if not children:
+        return
+    print(f"Child processes still alive when the function ended: {len(children)}; ended.", file=sys.stderr)
+    for child in children:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            child.terminate()
+    _, survivors = psutil.wait_procs(children, timeout=2)
+    for child in survivors:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            child.kill()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+"""Record that the scheduler wants this process to stop, and do nothing else.
+
+A signal handler in Python runs only between bytecodes of the main thread: blocked in a collective it runs
+seconds late, and whatever it does may break what it interrupted. So a handler here does nothing; Python's
+C-level handler writes the signal's number into a pipe at once (``signal.set_wakeup_fd``), and a thread that
+reads the pipe sets a flag. Whoever trains asks the flag at a step boundary.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+WARNING_SIGNAL = signal.SIGUSR2  # asked for with --signal; SIGUSR1 is taken by NCCL, SIGHUP by shells
+_STOP_SIGNALS = (signal.SIGTERM, WARNING_SIGNAL)
+_NOTED_ONLY = (signal.SIGCONT,)  # Slurm sends it before SIGTERM, to wake suspended jobs
+
+
+class LeaveForRequeue(BaseException):
+    """Leave the function because the state is saved and the job is to be requeued.
+
+    It is no ``Exception``, so that ``except Exception`` in a training loop does not swallow it.
+    """
+
+
+@dataclass(frozen=True)
+class StopRequest:
+    """The first signal that asked this process to stop.
+
+    Args:
+        signal_name: Such as ``"SIGTERM"``.
+        time: When it was seen, in seconds since the epoch.
+    """
+
+    signal_name: str
+    time: float
+
+
+_request: StopRequest | None = None
+_requested = threading.Event()
+_listening_pid: int | None = None
+
+
+def stop_request() -> StopRequest | None:
+    """Return the request, or None as long as nobody has asked this process to stop."""
+    return _request
+
+
+def stop_requested() -> bool:
+    """Say whether the scheduler has asked this process to stop."""
+    return _request is not None
+
+
+def wait_for_stop(timeout: float) -> bool:
+    """Wait up to ``timeout`` seconds for a request; return whether there is one."""
+    return _requested.wait(timeout)
+
+
+def request_stop(signal_name: str) -> None:
+    """Record a request; the first one counts."""
+    global _request  # noqa: PLW0603 -- one process has one request
+    if _request is None:
+        _request = StopRequest(signal_name, time.time())
+        _requested.set()
+
+
+def listen_for_stop() -> None:
+    """Start to record the scheduler's signals; called once, in the main thread of the main process.
+
+    Children that are forked later do not take part: SIGTERM ends them as usual, and the warning signal is
+    ignored by them.
+    """
+    global _listening_pid  # noqa: PLW0603 -- one process listens once
+    if _listening_pid == os.getpid():
+        return
+    _listening_pid = os.getpid()
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    for number in (*_STOP_SIGNALS, *_NOTED_ONLY):
+        signal.signal(number, _do_nothing)
+        signal.siginterrupt(number, False)  # a system call that was interrupted goes on
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    threading.Thread(target=_record, args=(reader,), name="helpers-stop", daemon=True).start()
+    os.register_at_fork(after_in_child=_forget_in_child)
+
+
+def _do_nothing(_number: int, _frame: FrameType | None) -> None:
+    """Exist, so that Python's C-level handler writes to the wake-up pipe instead of ending the process."""
+
+
+def _record(reader: int) -> None:
+    while numbers := os.read(reader, 64):
+        for number in numbers:
+            if number in _STOP_SIGNALS:
+                request_stop(signal.Signals(number).name)
+
+
+def _forget_in_child() -> None:
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(WARNING_SIGNAL, signal.SIG_IGN)
+    signal.signal(signal.SIGCONT, signal.SIG_DFL)

@@ -1,0 +1,61 @@
+"""Take up a run again: from another process, another day."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from helpers.config import runs_folder
+from helpers.errors import InvalidRequest
+from helpers.runtime.description import read_description
+from helpers.runtime.pointer import find_run
+from helpers.runtime.run_folder import RunFolder
+from helpers.runtime.status import read_ledger
+from helpers.submission.job import Job
+from helpers.submission.local_cluster import LocalCluster
+from helpers.submission.slurm_cluster import SlurmCluster
+from helpers.submission.watcher import watcher
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from helpers.submission.clusters import Cluster
+
+
+def attach(job: str | Path) -> Job[Any]:
+    """Return the job of an id or of a run folder, from any process, also long after its end.
+
+    Args:
+        job: The scheduler's id (``"4711"``, ``"local-1234"``), or the path of a run folder.
+
+    Raises:
+        InvalidRequest: If there is no such run here.
+    """
+    folder = _find(str(job))
+    description = read_description(RunFolder(folder))
+    clusters: dict[str, Callable[[], Cluster]] = {"slurm": SlurmCluster, "local": LocalCluster}
+    cluster = clusters.get(description.cluster)
+    ledger = read_ledger(RunFolder(folder))
+    first_id = ledger[0]["job_id"] if ledger else str(job)
+    attached: Job[Any] = Job(folder, cluster() if cluster else None, first_id)
+    watcher.watch(attached)
+    return attached
+
+
+def all_runs(start: Path) -> list[Path]:
+    """Return the run folders of the project around ``start``, oldest first."""
+    found = runs_folder(start).glob("*/*/run.json")
+    return sorted((path.parent for path in found), key=lambda folder: folder.name)
+
+
+def _find(job: str) -> Path:
+    folder = Path(job).expanduser().absolute()
+    if (folder / "run.json").exists():
+        return folder
+    runs = runs_folder(Path.cwd())
+    found = find_run(runs, job)
+    if found is None or not (found / "run.json").exists():
+        raise InvalidRequest(
+            f"There is no run {job!r} in {runs}.", hint="helpers status lists the runs of this project"
+        )
+    return found

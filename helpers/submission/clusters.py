@@ -1,0 +1,102 @@
+"""The places where a run can go: a Slurm cluster, this machine, this very process."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from helpers.errors import ClusterUnreachable, InvalidRequest
+from helpers.submission.local_cluster import LocalCluster
+from helpers.submission.slurm_cluster import SlurmCluster
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from helpers.runtime.run_folder import RunFolder
+    from helpers.submission.resources import Resources
+    from helpers.submission.slurm_queue import Observation
+
+_PROBE_TIMEOUT_S = 60
+_USUAL_CONFIGURATIONS = ("/etc/slurm/slurm.conf", "/etc/slurm-llnl/slurm.conf", "/run/slurm/conf/slurm.conf",
+                         "/usr/local/etc/slurm.conf", "/opt/slurm/etc/slurm.conf")  # fmt: skip
+
+
+class Cluster(Protocol):
+    """Where runs go."""
+
+    name: str
+
+    def script(
+        self, run: RunFolder, resources: Resources, *, job_name: str, setup: Sequence[str], requeue: bool
+    ) -> str:
+        """Return the script of a run."""
+
+    def queue(self, run: RunFolder) -> str:
+        """Start a run whose folder is complete, and return the job's id."""
+
+    def observe(self, job_ids: Iterable[str]) -> dict[str, Observation]:
+        """Return how jobs stand; one that is not known any more is left out."""
+
+    def cancel(self, run: RunFolder, job_id: str) -> None:
+        """Ask for the end of a job, waiting or running."""
+
+
+def choose_cluster(name: str, *, call: str) -> Cluster:
+    """Return the cluster of that name.
+
+    Args:
+        name: ``"auto"``, ``"slurm"`` or ``"local"``.
+        call: How the caller would write the same call, for the hints.
+
+    Raises:
+        InvalidRequest: If the name is none of these.
+        ClusterUnreachable: If Slurm is asked for, or configured, and does not answer.
+    """
+    if name == "local":
+        return LocalCluster()
+    if name == "slurm":
+        return SlurmCluster()
+    if name != "auto":
+        raise InvalidRequest(f"cluster is 'auto', 'slurm', 'local' or 'inline'; got {name!r}.", hint='cluster="auto"')
+    if slurm_is_configured(os.environ.get("SLURM_CONF"), os.environ.get("PATH", "")):
+        return SlurmCluster()
+    print(
+        f"helpers: NO SLURM ON THIS MACHINE — {call} runs here, on {os.uname().nodename}, as a process of its own.",
+        file=sys.stderr,
+    )
+    return LocalCluster()
+
+
+@functools.lru_cache(maxsize=8)
+def slurm_is_configured(slurm_conf: str | None, path: str) -> bool:
+    """Say whether this machine belongs to a Slurm cluster, whether or not the cluster answers.
+
+    Raises:
+        ClusterUnreachable: If a configuration is named and the commands are missing: a job must not end up
+            on the login node because PATH lost a folder.
+    """
+    named = slurm_conf or next((file for file in _USUAL_CONFIGURATIONS if Path(file).exists()), None)
+    if shutil.which("sbatch", path=path) is None:
+        if named is None:
+            return False
+        raise ClusterUnreachable(
+            f"Slurm is configured here ({named}), and there is no sbatch on PATH.",
+            hint='module load slurm; or, to run on this machine on purpose: cluster="local"',
+        )
+    return named is not None or _has_configless_source()
+
+
+def _has_configless_source() -> bool:
+    """Ask Slurm itself: a cluster may hand out its configuration by DNS, with no file on this machine."""
+    try:
+        done = subprocess.run(
+            ["scontrol", "ping"], capture_output=True, text=True, timeout=_PROBE_TIMEOUT_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return True
+    return "Could not establish a configuration source" not in done.stderr

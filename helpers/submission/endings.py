@@ -1,0 +1,236 @@
+"""Turn how a run ended into the value or the exception that its caller gets."""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING
+
+from helpers import errors
+from helpers.errors import JobError, JobFacts
+from helpers.runtime.call import load_exception
+from helpers.runtime.outcome import read_outcome
+from helpers.runtime.status import Ending, State, Status
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from helpers.runtime.description import Description
+    from helpers.runtime.run_folder import RunFolder
+    from helpers.submission.slurm_queue import Observation
+
+_TAIL_LINES = 20
+_TAIL_BYTES = 32768
+
+
+class RemoteTraceback(Exception):
+    """The traceback of the job, as text: it stands as the cause of the exception that is raised here."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+    def __str__(self) -> str:
+        return f'\n"""\n{self.text}"""'
+
+
+def exception_of(run: RunFolder, description: Description, status: Status) -> BaseException:
+    """Return the exception for a run that ended without a result."""
+    ending = status.ending or Ending(cause=status.state.lower())
+    facts = _facts(run, status, ending)
+    if ending.cause == "raised" and ending.rank is not None:
+        return _own_exception(run, status, ending, facts)
+    make = _BY_CAUSE.get(ending.cause)
+    if make is None:
+        return errors.JobFailed(f"{description.name} failed: {ending.detail or ending.cause}.", facts=facts)
+    return make(description, ending, facts)
+
+
+def status_from_scheduler(status: Status | None, job_id: str, seen: Observation | None) -> Status:
+    """Say how a run ended that could not say so itself: its batch script was ended from outside."""
+    attempt = status.attempt if status else 0
+    if seen is None:
+        ending = Ending(cause="lost", detail="neither the queue nor the accounting knows the job any more")
+        return Status(state=State.LOST, job_id=job_id, attempt=attempt, ending=ending)
+    state, cause = seen.state, seen.state.lower()
+    if state is State.COMPLETED:  # the script ended well and left no word: its folder was lost or is late
+        state, cause = State.LOST, "lost"
+    if state is State.FAILED:
+        cause = "killed" if seen.signal else "exited"
+    name = signal.Signals(seen.signal).name if seen.signal else None
+    ending = Ending(cause=cause, exit_code=seen.exit_code, signal=name, node=seen.nodes or None, detail=_reason(seen))
+    return Status(state=state, job_id=job_id, attempt=attempt, ending=ending)
+
+
+def _reason(seen: Observation) -> str:
+    return "" if seen.reason in {"", "None"} else seen.reason
+
+
+def _own_exception(run: RunFolder, status: Status, ending: Ending, facts: JobFacts) -> BaseException:
+    rank = ending.rank or 0
+    outcome = read_outcome(run.attempt(status.attempt).outcome(rank))
+    remote = RemoteTraceback(outcome.traceback if outcome else ending.detail)
+    error = load_exception(run, status.attempt, rank)
+    if error is None:
+        failed = errors.JobFailed(f"The function raised {ending.detail}", facts=facts)
+        failed.__cause__ = remote
+        return failed
+    error.__cause__ = remote
+    error.add_note("\n".join(facts.lines(with_log=False)))
+    return error
+
+
+def _facts(run: RunFolder, status: Status, ending: Ending) -> JobFacts:
+    log = _log_of(run, status.attempt, ending.rank)
+    return JobFacts(
+        job_id=status.job_id,
+        folder=str(run.path),
+        node=ending.node,
+        rank=ending.rank,
+        exit_code=ending.exit_code,
+        signal=ending.signal,
+        log=str(log) if log else None,
+        log_tail=tail(log) if log else "",
+    )
+
+
+def _log_of(run: RunFolder, attempt: int, rank: int | None) -> Path | None:
+    folder = run.logs / str(attempt)
+    candidates = [folder / f"{rank or 0}.err", folder / f"{rank or 0}.out", run.batch_log]
+    if rank is None:
+        candidates = [run.batch_log, *candidates]
+    return next((path for path in candidates if path.exists() and path.stat().st_size), None)
+
+
+def tail(path: Path, lines: int = _TAIL_LINES) -> str:
+    """Return the last lines of a log, without reading the whole of it."""
+    with path.open("rb") as file:
+        size = file.seek(0, 2)
+        file.seek(max(0, size - _TAIL_BYTES))
+        text = file.read().decode(errors="replace")
+    return "\n".join(text.replace("\r", "\n").splitlines()[-lines:])
+
+
+def _killed(description: Description, ending: Ending, facts: JobFacts) -> JobError:
+    where = "" if ending.rank is None else f" (rank {ending.rank})"
+    detail = f" {ending.detail}." if ending.detail else ""
+    return errors.JobKilled(
+        f"{description.name} was ended by {ending.signal or 'a signal'}{where}.{detail}",
+        facts=facts,
+        hint=f"helpers logs {facts.job_id}",
+    )
+
+
+def _exited(description: Description, ending: Ending, facts: JobFacts) -> JobError:
+    where = "" if ending.rank is None else f" (rank {ending.rank})"
+    detail = f" {ending.detail}." if ending.detail else ""
+    return errors.JobExited(
+        f"{description.name} ended with exit code {ending.exit_code}{where}.{detail}",
+        facts=facts,
+        hint=f"helpers logs {facts.job_id}",
+    )
+
+
+def _out_of_memory(description: Description, _ending: Ending, facts: JobFacts) -> JobError:
+    asked = description.resources.get("mem", "the default")
+    return errors.JobOutOfMemory(
+        f"{description.name} used more host memory than it asked for ({asked} per node).",
+        facts=facts,
+        hint='ask for more: mem="64G"; or fewer loader workers',
+    )
+
+
+def _timeout(description: Description, _ending: Ending, facts: JobFacts) -> JobError:
+    limit = "its time limit" if description.time_min is None else f"its time limit of {description.time_min} min"
+    return errors.TimeLimitReached(
+        f"{description.name} reached {limit}.",
+        facts=facts,
+        hint="with a helpers.training.Checkpointer in its loop it goes on by itself; or ask for more: time=…",
+    )
+
+
+def _preempted(description: Description, ending: Ending, facts: JobFacts) -> JobError:
+    why = ending.detail or "it was made to give way to another job"
+    return errors.JobPreempted(
+        f"{description.name} was stopped and does not go on: {why}.",
+        facts=facts,
+        hint="make a helpers.training.Checkpointer in the function, or submit with requeue=True",
+    )
+
+
+def _no_progress(description: Description, ending: Ending, facts: JobFacts) -> JobError:
+    return errors.JobPreempted(
+        f"{description.name} does not go on: {ending.detail}.",
+        facts=facts,
+        hint='save more often: Checkpointer(…, save_every="2min"); or ask for more time',
+    )
+
+
+def _node_failed(description: Description, ending: Ending, facts: JobFacts) -> JobError:
+    return errors.NodeFailed(
+        f"The node {ending.node or 'of the job'} was lost while {description.name} ran.",
+        facts=facts,
+        hint="submit again; requeue=True lets Slurm do so",
+    )
+
+
+def _cancelled(description: Description, ending: Ending, facts: JobFacts) -> JobError:
+    detail = f" ({ending.detail})" if ending.detail else ""
+    return errors.JobCancelled(f"{description.name} was cancelled{detail}.", facts=facts)
+
+
+def _dependency(description: Description, ending: Ending, facts: JobFacts) -> JobError:
+    return errors.DependencyFailed(
+        f"{description.name} never started: a job that it waits for did not succeed. {ending.detail}".strip(),
+        facts=facts,
+    )
+
+
+def _setup(_description: Description, ending: Ending, facts: JobFacts) -> JobError:
+    return errors.SetupFailed(
+        f"This set-up line failed with exit code {ending.exit_code}, so the function was not called: {ending.detail}",
+        facts=facts,
+        hint="try the line in a shell of its own: bash -c '…'",
+    )
+
+
+def _unsaved(_description: Description, ending: Ending, facts: JobFacts) -> JobError:
+    return errors.ResultNotSaved(
+        f"The function returned, but {ending.detail}.",
+        facts=facts,
+        hint="return numbers, arrays or paths; save large objects into helpers.current_run().folder",
+    )
+
+
+def _unloaded(description: Description, ending: Ending, facts: JobFacts) -> JobError:
+    return errors.JobFailed(
+        f"{description.function} could not be loaded in the job: {ending.detail}",
+        facts=facts,
+        hint=f"{description.python} -c 'import {description.function.split('.')[0]}'",
+    )
+
+
+def _lost(description: Description, ending: Ending, facts: JobFacts) -> JobError:
+    return errors.JobLost(
+        f"What became of {description.name} is not known: {ending.detail or 'its script left no word'}.",
+        facts=facts,
+        hint=f"sacct -j {facts.job_id}",
+    )
+
+
+_BY_CAUSE: dict[str, Callable[[Description, Ending, JobFacts], JobError]] = {
+    "killed": _killed,
+    "exited": _exited,
+    "out_of_memory": _out_of_memory,
+    "timeout": _timeout,
+    "preempted": _preempted,
+    "cannot_resume": _preempted,
+    "no_progress": _no_progress,
+    "node_fail": _node_failed,
+    "cancelled": _cancelled,
+    "dependency_failed": _dependency,
+    "setup": _setup,
+    "unsaved": _unsaved,
+    "unloaded": _unloaded,
+    "lost": _lost,
+}

@@ -1,0 +1,163 @@
+"""A run as its caller holds it: a Future that ends when the run does."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from helpers.runtime.call import load_result
+from helpers.runtime.description import Description, read_description
+from helpers.runtime.run_folder import RunFolder
+from helpers.runtime.status import State, Status, read_ledger, read_status
+from helpers.submission import logs as run_logs
+from helpers.submission.endings import exception_of
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+    from pathlib import Path
+
+    from helpers.submission.clusters import Cluster
+
+R = TypeVar("R")
+_FOLLOW_POLL_S = 0.2
+
+
+class Job(Future[R]):
+    """A run, from its submission to its end, over all its attempts.
+
+    It is a :class:`concurrent.futures.Future`, so ``wait``, ``as_completed`` and ``add_done_callback`` work.
+    It follows the *run*: a requeue or a successor with another id is still the same job. The end of the caller
+    never ends it; pickling one stores its run folder.
+
+    Args:
+        folder: The run folder.
+        cluster: Where it runs.
+        job_id: The scheduler's id at submission.
+    """
+
+    def __init__(self, folder: Path, cluster: Cluster | None, job_id: str) -> None:
+        super().__init__()
+        self.folder = folder
+        self._files = RunFolder(folder)
+        self._cluster = cluster
+        self._first_id = job_id
+        self._description = read_description(self._files)
+        self._reason = ""
+
+    @property
+    def id(self) -> str:
+        """The scheduler's id of the newest attempt."""
+        ledger = read_ledger(self._files)
+        return ledger[-1]["job_id"] if ledger else self._first_id
+
+    @property
+    def name(self) -> str:
+        """The name of the run."""
+        return self._description.name
+
+    @property
+    def description(self) -> Description:
+        """What was submitted."""
+        return self._description
+
+    @property
+    def state(self) -> str:
+        """The state now, by Slurm's words: ``PENDING``, ``RUNNING``, ``COMPLETED``, ``FAILED``, …."""
+        return str(self._look().state)
+
+    @property
+    def reason(self) -> str:
+        """Why it waits or why it ended, as far as it is known."""
+        status = self._look()
+        if status.ending is not None and status.state.is_final:
+            return status.ending.detail or status.ending.cause
+        return self._reason
+
+    @property
+    def attempt(self) -> int:
+        """The number of the newest attempt, from 0."""
+        status = read_status(self._files)
+        return status.attempt if status else 0
+
+    @property
+    def script(self) -> str:
+        """The batch script, as it was handed to the scheduler."""
+        return self._files.script.read_text(encoding="utf-8")
+
+    def running(self) -> bool:
+        """Say whether it runs now."""
+        return self.state == State.RUNNING
+
+    def cancelled(self) -> bool:
+        """Say whether it ended because somebody cancelled it."""
+        return self.done() and self._look().state is State.CANCELLED
+
+    def cancel(self) -> bool:
+        """Ask the scheduler to end the job, also a running one; the future ends when it has ended.
+
+        Returns:
+            False if the job had ended before.
+        """
+        if self.done() or self._cluster is None:
+            return False
+        self._cluster.cancel(self._files, self.id)
+        return True
+
+    def results(self, timeout: float | None = None) -> list[R]:
+        """Wait for the end and return every rank's value, in the order of ranks."""
+        self.result(timeout)
+        return [load_result(self._files, rank) for rank in range(self._description.processes)]
+
+    def logs(self, *, rank: int | None = None) -> str:
+        """Return what was printed so far: of the batch script and of all ranks, or of one rank."""
+        return run_logs.read_logs(self._files, rank=rank)
+
+    def follow(self, *, rank: int | None = 0) -> Iterator[str]:
+        """Yield what ``rank`` prints, as it comes, over all attempts, until the run ends; None: all ranks."""
+        follower = run_logs.Follower(self._files, rank=rank)
+        while True:
+            ended = self.done()
+            yield from follower.new_text()
+            if ended:
+                return
+            time.sleep(_FOLLOW_POLL_S)
+
+    def __await__(self) -> Generator[Any, None, R]:
+        """Wait in a coroutine; giving up there does not cancel the job."""
+        import asyncio
+
+        return asyncio.shield(asyncio.wrap_future(self)).__await__()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        from helpers.submission.attach import attach
+
+        return attach, (str(self.folder),)
+
+    def __repr__(self) -> str:
+        return f"<Job {self._first_id} {self.name} in {self.folder}>"
+
+    def _look(self) -> Status:
+        status = read_status(self._files)
+        if status is not None and (status.state.is_final or self._cluster is None):
+            return status
+        if self._cluster is None:
+            return Status(state=State.RUNNING, job_id=self._first_id, attempt=0)
+        seen = self._cluster.observe([self.id]).get(self.id)
+        self._reason = seen.reason if seen else ""
+        status = read_status(self._files) or status  # it may have ended between the two questions
+        if seen is None or (status is not None and status.state.is_final):
+            return status or Status(state=State.PENDING, job_id=self._first_id, attempt=0)
+        return Status(state=seen.state, job_id=self.id, attempt=status.attempt if status else 0)
+
+    def _end(self, status: Status) -> None:
+        """End the future; called by the watcher, once."""
+        if status.state is State.COMPLETED:
+            try:
+                value = load_result(self._files, 0)
+            except BaseException as error:  # noqa: BLE001 -- unpickling runs the user's code
+                self.set_exception(error)
+            else:
+                self.set_result(value)
+        else:
+            self.set_exception(exception_of(self._files, self._description, status))

@@ -1,0 +1,136 @@
+"""Run on this machine, in processes of their own that outlive the caller."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+from helpers.errors import InvalidRequest
+from helpers.runtime.environment import without_scheduler_variables
+from helpers.runtime.pointer import point_to_run
+from helpers.runtime.status import State
+from helpers.submission.script import local_script
+from helpers.submission.slurm_queue import Observation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from helpers.runtime.run_folder import RunFolder
+    from helpers.submission.resources import Resources
+
+_PREFIX = "local-"
+
+
+class LocalCluster:
+    """This machine."""
+
+    name = "local"
+
+    def script(
+        self,
+        run: RunFolder,
+        resources: Resources,
+        *,
+        job_name: str,  # noqa: ARG002 -- the process list shows the run folder
+        setup: Sequence[str],
+        requeue: bool,  # noqa: ARG002 -- the supervisor goes on by itself
+    ) -> str:
+        """Return the script that begins each attempt.
+
+        Raises:
+            InvalidRequest: If this machine has fewer GPUs than asked for.
+        """
+        _check_gpus(resources)
+        return local_script(run, python=sys.executable, setup=setup)
+
+    def queue(self, run: RunFolder) -> str:
+        """Start the script in a session of its own; the job's id is its process id."""
+        with run.batch_log.open("ab") as log:
+            process = subprocess.Popen(
+                ["bash", str(run.script)],
+                env=without_scheduler_variables(os.environ),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        _children[process.pid] = process
+        job_id = f"{_PREFIX}{process.pid}"
+        point_to_run(run, "local", job_id)
+        return job_id
+
+    def observe(self, job_ids: Iterable[str]) -> dict[str, Observation]:
+        """Say which of the processes still run; one that has ended has written its status before."""
+        running = Observation(state=State.RUNNING, word="RUNNING")
+        return {job_id: running for job_id in job_ids if _is_running(job_id)}
+
+    def cancel(self, run: RunFolder, job_id: str) -> None:
+        """Ask the supervisor to stop; it gives a Checkpointer the time to save."""
+        run.cancel_mark.touch()
+        if _is_running(job_id):
+            os.kill(_pid(job_id), signal.SIGTERM)
+
+
+_children: dict[int, subprocess.Popen[bytes]] = {}
+"""The processes that this one has started, kept to be waited for: a child that is not waited for stays a zombie."""
+
+
+def _pid(job_id: str) -> int:
+    return int(job_id.removeprefix(_PREFIX))
+
+
+def _is_running(job_id: str) -> bool:
+    """Say whether the process is there and is ours: process ids are given again."""
+    import psutil
+
+    pid = _pid(job_id)
+    if pid in _children and _children[pid].poll() is not None:
+        return False
+    try:
+        process = psutil.Process(pid)
+        environment = process.environ() if process.status() != psutil.STATUS_ZOMBIE else {}
+    except psutil.Error:
+        return False
+    return environment.get("HELPERS_LOCAL_ID", job_id) == job_id and _looks_like_ours(process)
+
+
+def _looks_like_ours(process: object) -> bool:
+    import psutil
+
+    try:
+        command = " ".join(process.cmdline())  # type: ignore[attr-defined]
+    except psutil.Error:
+        return False
+    return "submission.sh" in command or "helpers.runtime.local" in command
+
+
+def _check_gpus(resources: Resources) -> None:
+    here = count_gpus()
+    if resources.nodes > 1:
+        raise InvalidRequest(
+            f"This machine is one node; the call asks for {resources.nodes}.",
+            hint="leave nodes= out to run here",
+        )
+    if resources.gpus.count > here:
+        processes = f", processes={resources.processes}" if resources.processes > 1 else ""
+        raise InvalidRequest(
+            f"This machine has {here} GPUs; the call asks for {resources.gpus.count}, and there is no Slurm to ask.",
+            hint=f"submit(…{processes})  # gpus left out: runs here on the CPU"
+            if here == 0
+            else f"submit(…, gpus={here})",
+        )
+
+
+def count_gpus() -> int:
+    """Return how many NVIDIA GPUs this process may use: ``CUDA_VISIBLE_DEVICES`` counts, where it is set."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        return len([name for name in visible.split(",") if name.strip() and name.strip() != "NoDevFiles"])
+    try:
+        done = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return 0
+    return sum(line.startswith("GPU ") for line in done.stdout.splitlines())

@@ -1,0 +1,132 @@
+"""Queue a run through submitit's Slurm executor; the only file that knows submitit's private names.
+
+submitit converts the parameters and writes the sbatch text. Ours: the script's body (see ``script.py``), a run
+folder that is complete before ``sbatch``, no fixed pause, and an id that is read from ``--parsable``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import time
+from typing import TYPE_CHECKING, Any
+
+from submitit import SlurmExecutor
+from submitit.slurm.slurm import _make_sbatch_string
+
+from helpers.errors import ClusterUnreachable, Rejected
+from helpers.runtime.environment import without_scheduler_variables
+
+if TYPE_CHECKING:
+    from helpers.runtime.run_folder import RunFolder
+    from helpers.submission.resources import Resources
+
+_SBATCH_TIMEOUT_S = 120
+_BUSY = ("Socket timed out", "Resource temporarily unavailable", "Unable to contact slurm controller")
+_BUSY_DELAYS_S = (0.5, 1, 2, 4)
+
+
+class RunExecutor(SlurmExecutor):
+    """Submitit's executor for one run folder.
+
+    Args:
+        run: The run's files.
+        resources: What the job asks for.
+        name: Of the job, as the queue shows it.
+        requeue: Whether Slurm may requeue the job.
+    """
+
+    def __init__(self, run: RunFolder, resources: Resources, *, name: str, requeue: bool) -> None:
+        super().__init__(folder=run.path)
+        self.run = run
+        generic: dict[str, Any] = {
+            "name": name,
+            "timeout_min": resources.time_min,
+            "nodes": resources.nodes,
+            "tasks_per_node": resources.processes_per_node,
+            "cpus_per_task": resources.cpus,
+            "gpus_per_node": resources.gpus.per_node(resources.nodes) if resources.gpus.count else None,
+        }
+        if resources.mem_mb is not None:
+            generic["mem_gb"] = resources.mem_mb / 1024
+        self.update_parameters(
+            **self._convert_parameters(generic),
+            partition=resources.partition,
+            account=resources.account,
+            qos=resources.qos,
+            signal_delay_s=resources.warning_s,
+            stderr_to_stdout=True,
+            wckey=None,
+            use_srun=False,
+            additional_parameters=_other_options(run, resources, requeue=requeue),
+        )
+
+    @classmethod
+    def affinity(cls) -> int:
+        """Say that this executor may be made anywhere: a dry run needs no Slurm."""
+        return 2
+
+    def script_text(self, body: str) -> str:
+        """Return the whole batch script."""
+        text: str = _make_sbatch_string(command=body, folder=self.folder, **self.parameters)
+        return text
+
+    def queue(self) -> str:
+        """Hand the script to ``sbatch`` and return the job's id.
+
+        Raises:
+            Rejected: With Slurm's own sentence.
+            ClusterUnreachable: If the controller does not answer.
+        """
+        command = [*self._make_submission_command(self.run.script)]  # sbatch and the script
+        command.insert(1, "--parsable")
+        for delay in (*_BUSY_DELAYS_S, None):
+            done = _call_sbatch(command)
+            if done.returncode == 0:
+                return _read_id(done.stdout)
+            busy = any(text in done.stderr for text in _BUSY)
+            if not busy or delay is None:
+                break
+            time.sleep(delay)
+        raise _refusal(done.stderr, busy=busy)
+
+
+def _other_options(run: RunFolder, resources: Resources, *, requeue: bool) -> dict[str, Any]:
+    options = {
+        "output": str(run.batch_log).replace("%", "%%"),
+        "chdir": os.getcwd(),  # noqa: PTH109 -- the path as the user sees it, links not resolved
+        "requeue" if requeue else "no-requeue": True,
+        "kill-on-invalid-dep": "yes",
+        **resources.slurm,
+    }
+    return {name: value for name, value in options.items() if value is not None and value is not False}
+
+
+def _call_sbatch(command: list[str]) -> subprocess.CompletedProcess[str]:
+    if shutil.which(command[0]) is None:
+        raise ClusterUnreachable(f"There is no {command[0]} on PATH.", hint='cluster="local" runs it on this machine')
+    environment = {**without_scheduler_variables(os.environ), "SBATCH_EXPORT": "ALL"}
+    try:
+        return subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=_SBATCH_TIMEOUT_S, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ClusterUnreachable(f"sbatch did not answer within {_SBATCH_TIMEOUT_S} s.") from error
+
+
+def _read_id(output: str) -> str:
+    """Find the id among the lines that a site may add: the last that is a bare number, or ``number;cluster``."""
+    for line in reversed(output.splitlines()):
+        match = re.fullmatch(r"(\d+)(?:;.*)?", line.strip()) or re.match(r"Submitted batch job (\d+)", line)
+        if match:
+            return match[1]
+    raise Rejected(f"sbatch succeeded, and no job id is in what it printed: {output!r}.", hint="squeue --me")
+
+
+def _refusal(words: str, *, busy: bool) -> Rejected | ClusterUnreachable:
+    sentence = "; ".join(line.removeprefix("sbatch: ").removeprefix("error: ") for line in words.splitlines() if line)
+    if busy:
+        return ClusterUnreachable(f"Slurm is configured here and does not answer: {sentence}", hint="sinfo")
+    return Rejected(f"Slurm refused the job: {sentence}", hint="submit(…, dry_run=True) shows the script")
