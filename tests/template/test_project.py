@@ -1,0 +1,194 @@
+"""A fresh project passes its own checks and tests, whatever its name."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+if TYPE_CHECKING:
+    from tests.template.conftest import Bake, Baker, Home
+
+pytestmark = pytest.mark.template
+
+ROOT = Path(__file__).resolve().parents[2]
+MOST_FILES = 40
+MOST_ENTRIES = 15  # at the project's root, git's own left out
+
+QUESTIONS = json.loads((ROOT / "cookiecutter.json").read_text())
+CHOICES = {
+    name: value for name, value in QUESTIONS.items() if isinstance(value, list | bool) and not name.startswith("_")
+}
+VALUES = {name: value if isinstance(value, list) else [True, False] for name, value in CHOICES.items()}
+# Every value of every question, with names of three and of forty letters: a name moves imports and line ends.
+VARIANTS = [
+    {"project_name": name, **dict(zip(VALUES, values, strict=True))}
+    for name in ("abc", "z" * 40)
+    for values in itertools.product(*VALUES.values())
+]
+
+FILES = {
+    ".env.example",
+    ".gitignore",
+    ".pre-commit-config.yaml",
+    "LICENSE",
+    "Makefile",
+    "README.md",
+    "data/check_raw.py",
+    "data/interim/.gitkeep",
+    "data/processed/.gitkeep",
+    "data/raw.manifest",
+    "data/raw/README.md",
+    "data/raw/optdigits.csv.gz",
+    "pyproject.toml",
+    "reports/.gitkeep",
+    "src/digits/__init__.py",
+    "src/digits/__main__.py",
+    "src/digits/cli.py",
+    "src/digits/config.py",
+    "src/digits/data.py",
+    "src/digits/evaluate.py",
+    "src/digits/model.py",
+    "src/digits/train.py",
+    "tests/test_data.py",
+    "tests/test_model.py",
+    "tests/test_train.py",
+}
+
+
+@pytest.fixture(scope="module", params=VARIANTS, ids=lambda variant: "-".join(map(str, variant.values()))[:20])
+def variant(request: pytest.FixtureRequest, bake: Baker) -> Bake:
+    """One project for each set of answers."""
+    return bake(**request.param)
+
+
+@pytest.fixture
+def fresh(bake: Baker) -> Bake:
+    """A project to change."""
+    return bake()
+
+
+def run(command: list[str], baked: Bake, home: Home, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a command in the project, with the tools of the Python that runs the tests."""
+    return subprocess.run(
+        command,
+        cwd=baked.project,
+        env=home.environment(**environment),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+
+
+def test_every_question_has_a_label() -> None:
+    asked = [name for name in QUESTIONS if not name.startswith("_")]
+    assert list(QUESTIONS["__prompts__"]) == asked
+
+
+def test_the_project_has_these_files(default_bake: Bake) -> None:
+    assert default_bake.files() == FILES
+
+
+def test_the_project_is_small_enough_to_know(default_bake: Bake) -> None:
+    assert len(default_bake.files()) <= MOST_FILES
+    assert len({path.split("/")[0] for path in default_bake.files()}) <= MOST_ENTRIES
+
+
+def test_every_file_is_under_git(default_bake: Bake, home: Home) -> None:
+    """An ignore rule for `data` easily hides `src/…/data.py`, and empty folders are lost in a clone."""
+    assert set(home.git(default_bake.project, "ls-files").splitlines()) == FILES
+
+
+def test_every_file_parses_and_no_placeholder_is_left(variant: Bake) -> None:
+    for name in variant.files() - {"data/raw/optdigits.csv.gz"}:
+        text = (variant.project / name).read_text(encoding="utf-8")
+        assert [mark for mark in ("{{", "{%", "cookiecutter.") if mark in text] == [], name
+        assert text == "" or text.endswith("\n"), name
+        assert "\r" not in text, name
+        match Path(name).suffix:
+            case ".py":
+                compile(text, name, "exec")
+            case ".toml":
+                tomllib.loads(text)
+            case ".yaml" | ".yml":
+                yaml.safe_load(text)
+            case ".json":
+                json.loads(text)
+
+
+@pytest.mark.parametrize("command", [["ruff", "check", "."], ["ruff", "format", "--check", "."]])
+def test_the_project_passes_its_own_style(variant: Bake, home: Home, command: list[str]) -> None:
+    done = run(command, variant, home)
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_checks_before_a_commit_pass_and_change_nothing(variant: Bake, home: Home) -> None:
+    """The first commit of a new project must not be blocked by what the template wrote."""
+    done = run(["pre-commit", "run", "--all-files"], variant, home)
+    assert done.returncode == 0, done.stdout
+    assert home.git(variant.project, "status", "--porcelain") == ""
+
+
+@pytest.mark.parametrize("target", ["help", "check"])
+def test_make_works_at_once(default_bake: Bake, home: Home, target: str) -> None:
+    done = run(["make", target], default_bake, home, VIRTUAL_ENV=sys.prefix)
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_projects_own_tests_pass(fresh: Bake, home: Home) -> None:
+    """They train for some seconds, so they need no GPU, no cluster and no network."""
+    done = run([sys.executable, "-m", "pytest", "-q"], fresh, home, PYTHONPATH=str(ROOT))
+    assert done.returncode == 0, done.stdout
+    assert home.git(fresh.project, "status", "--porcelain") == ""
+
+
+def test_help_answers_without_torch(default_bake: Bake, home: Home) -> None:
+    """`--help` that takes seconds is not asked for."""
+    path = os.pathsep.join([str(default_bake.project / "src"), str(ROOT)])
+    code = (
+        "import sys; from digits.cli import app; app(['train', '--help'], standalone_mode=False); "
+        "sys.exit('torch' in sys.modules or 'matplotlib' in sys.modules)"
+    )
+    done = run([sys.executable, "-c", code], default_bake, home, PYTHONPATH=path)
+    assert done.returncode == 0, done.stdout
+    assert "--epochs" in done.stdout
+
+
+def test_made_data_and_runs_stay_out_of_git(fresh: Bake, home: Home) -> None:
+    for name in ("data/interim/a.npy", "data/processed/b/c.npy", "runs/train/x/final.json", ".env"):
+        path = fresh.project / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    assert home.git(fresh.project, "status", "--porcelain") == ""
+
+
+def test_raw_data_that_differs_is_named(fresh: Bake, home: Home) -> None:
+    """Results must lead back to files that nobody has touched."""
+    raw = fresh.project / "data" / "raw"
+    check = [sys.executable, "data/check_raw.py"]
+    (raw / "new.csv").write_text("1\n")
+    assert "undeclared: data/raw/new.csv" in run(check, fresh, home).stdout
+    assert run([*check, "--write"], fresh, home).returncode == 0
+    assert run(check, fresh, home).returncode == 0
+    (raw / "new.csv").write_text("2\n")
+    (raw / "optdigits.csv.gz").unlink()
+    done = run(check, fresh, home)
+    assert done.returncode == 1
+    assert "  changed: data/raw/new.csv\n  deleted: data/raw/optdigits.csv.gz\n" in done.stdout
+
+
+def test_a_commit_that_deletes_raw_data_is_stopped(fresh: Bake, home: Home) -> None:
+    """A hook that is given the changed files is given none here, and would pass."""
+    home.git(fresh.project, "rm", "--quiet", "data/raw/optdigits.csv.gz")
+    done = run(["git", "commit", "--message", "Tidy up"], fresh, home)
+    assert done.returncode == 1
+    assert "deleted: data/raw/optdigits.csv.gz" in done.stdout

@@ -1,0 +1,1 @@
+"""Train and judge a small network that reads handwritten digits."""

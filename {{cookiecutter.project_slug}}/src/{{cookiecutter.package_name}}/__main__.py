@@ -1,0 +1,5 @@
+"""Let ``python -m`` run the command line."""
+
+from .cli import app
+
+app()
