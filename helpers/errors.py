@@ -28,6 +28,7 @@ from __future__ import annotations
 
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, fields
+from typing import Any
 
 
 class HelpersError(Exception):
@@ -45,6 +46,16 @@ class HelpersError(Exception):
 
     def __str__(self) -> str:
         return f"{self.message}\n  hint: {self.hint}" if self.hint else self.message
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.args, self.__dict__)
+
+
+def _rebuild(kind: type[HelpersError], args: tuple[Any, ...], state: dict[str, Any]) -> HelpersError:
+    """Make an error from its pickle; the usual way would lose what is given by keyword."""
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(state)
+    return error
 
 
 class InvalidRequest(HelpersError, ValueError):

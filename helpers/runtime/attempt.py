@@ -65,7 +65,7 @@ def begin(run: RunFolder, description: Description, *, job_id: str, nodes: str) 
         return status.ending
     earlier = run.attempts()
     attempt = run.begin_attempt()
-    record_attempt(run, event="start", attempt=attempt, job_id=job_id, nodes=nodes, step=newest_step(run))
+    record_attempt(run, event="start", attempt=attempt, job_id=job_id, nodes=nodes, checkpoint=newest_checkpoint(run))
     refusal = _refusal(run, description, earlier)
     if refusal is None:
         write_status(run, Status(state=State.RUNNING, job_id=job_id, attempt=attempt))
@@ -112,14 +112,13 @@ def fail_setup(run: RunFolder, attempt: int, job_id: str, *, line: str, exit_cod
     _record_end(run, attempt, job_id, Conclusion(state=State.FAILED, ending=ending, exit_code=1))
 
 
-def newest_step(run: RunFolder) -> int | None:
-    """Return the step of the newest checkpoint by its name; None where there is none."""
+def newest_checkpoint(run: RunFolder) -> str | None:
+    """Return the name of the newest checkpoint, such as ``step-00000120``; None where there is none."""
     try:
         names = [entry.name for entry in run.checkpoints.iterdir()]
     except FileNotFoundError:
         return None
-    steps = [int(match[1]) for name in names if (match := re.fullmatch(r"step-(\d+)", name))]
-    return max(steps, default=None)
+    return max((name for name in names if re.fullmatch(r"step-\d+(-epoch-\d+)?", name)), default=None)
 
 
 def _refusal(run: RunFolder, description: Description, earlier: list[int]) -> Ending | None:
@@ -148,11 +147,11 @@ def _how_it_could_resume(description: Description) -> str:
 
 def _no_progress(run: RunFolder) -> Ending | None:
     """Stop a run whose last attempts all began where the one before began."""
-    steps = [line["step"] for line in read_ledger(run) if line["event"] == "start"]
-    recent = steps[-_NO_PROGRESS_LIMIT - 1 :]
+    begun_from = [line["checkpoint"] for line in read_ledger(run) if line["event"] == "start"]
+    recent = begun_from[-_NO_PROGRESS_LIMIT - 1 :]
     if not run.checkpoints.is_dir() or len(recent) <= _NO_PROGRESS_LIMIT or len(set(recent)) > 1:
         return None
-    detail = f"{_NO_PROGRESS_LIMIT} attempts in a row ended without a new checkpoint (last step: {recent[-1]})"
+    detail = f"{_NO_PROGRESS_LIMIT} attempts in a row ended without a new checkpoint (the last: {recent[-1]})"
     return Ending(cause="no_progress", detail=detail)
 
 

@@ -96,11 +96,11 @@ def _submit_successor(run: RunFolder, number: int, job: str) -> int:
     environment = without_scheduler_variables(os.environ)
     command = ["sbatch", "--parsable", f"--dependency=afterany:{job.partition('_')[0]}", str(run.script)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
+    successor = slurm.read_job_id(done.stdout)
+    if done.returncode != 0 or successor is None:
         ending = Ending(cause="preempted", detail=f"no requeue and no successor: {done.stderr.strip()}")
         attempt.finish(run, number, job, attempt.Conclusion(state=State.PREEMPTED, ending=ending, exit_code=1))
         return 1
-    successor = done.stdout.strip().splitlines()[-1].partition(";")[0]
     print(f"[helpers] requeue refused: job {successor} goes on", file=sys.stderr)
     record_attempt(run, event="queued", attempt=number + 1, job_id=successor, step=None)
     return 0

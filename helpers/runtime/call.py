@@ -8,7 +8,7 @@ import pickle
 import types
 from collections import ChainMap
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from helpers.runtime.files import write_whole
 from helpers.runtime.run_folder import check_private
@@ -43,9 +43,9 @@ def dump_call(call: Call) -> bytes:
     return _dumps(call)
 
 
-def write_call(run: RunFolder, data: bytes) -> None:
+def write_call(run: RunFolder, data: bytes, *, durable: bool = True) -> None:
     """Write the pickled call, readable by the owner alone."""
-    write_whole(run.call, data, mode=_PRIVATE_FILE)
+    write_whole(run.call, data, mode=_PRIVATE_FILE, durable=durable)
 
 
 def load_call(run: RunFolder) -> Call:
@@ -101,7 +101,7 @@ def _dumps(value: Any) -> bytes:
     import cloudpickle
 
     class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no type information
-        dispatch_table = ChainMap(_REDUCERS, cloudpickle.Pickler.dispatch_table)
+        dispatch_table: ClassVar[Any] = ChainMap(_REDUCERS, cloudpickle.Pickler.dispatch_table)
 
     buffer = io.BytesIO()
     Pickler(buffer, protocol=pickle.HIGHEST_PROTOCOL).dump(value)

@@ -55,8 +55,8 @@ class Description:
 
 
 def write_description(run: RunFolder, description: Description) -> None:
-    """Write what was submitted."""
-    write_json(run.description, asdict(description))
+    """Write what was submitted; a machine that loses power before the job is queued may lose it."""
+    write_json(run.description, asdict(description), durable=False)
 
 
 def read_description(run: RunFolder) -> Description:

@@ -30,7 +30,7 @@ def point_to_run(run: RunFolder, cluster: str, job_id: str) -> None:
     pointer = folder / f"{cluster}-{_number(job_id)}"
     target = f"{run.path.relative_to(runs)}\n"
     if not pointer.exists() or pointer.read_text(encoding="utf-8") != target:
-        write_whole(pointer, target.encode())
+        write_whole(pointer, target.encode(), durable=False)
 
 
 def find_run(runs: Path, job_id: str) -> Path | None:

@@ -84,8 +84,14 @@ def _report_error(run: Run, files: RunFolder, error: BaseException, *, kind: Kin
     text = "".join(traceback.format_exception(_without_our_frames(error)))
     print(text, end="", file=sys.stderr, flush=True)
     save_exception(files, run.attempt, run.rank, error)
-    line = traceback.format_exception_only(error)[-1].strip()
-    return outcome_now(kind, error=line, traceback=text, exit_code=1)
+    return outcome_now(kind, error=_last_line(error), traceback=text, exit_code=1)
+
+
+def _last_line(error: BaseException) -> str:
+    """Return ``Class: message``, without the notes that Python prints below it."""
+    summary = traceback.TracebackException(type(error), error, None)
+    summary.__notes__ = None
+    return list(summary.format_exception_only())[-1].strip()
 
 
 def _without_our_frames(error: BaseException) -> BaseException:
@@ -113,8 +119,9 @@ def _end(exit_code: int) -> NoReturn:
     if alive:
         print(f"Still alive when the function ended, and ended with it: {', '.join(alive)}", file=sys.stderr)
     _end_children()
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):  # closed by the function, or the disk is full; the outcome is written
+            stream.flush()
     os._exit(exit_code)
 
 

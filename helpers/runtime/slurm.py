@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _TIMEOUT_S = 60
 _RETRY_DELAYS_S = (0.5, 2, 5)
+_FILTERS = ("SQUEUE_", "SACCT_", "SCANCEL_", "SINFO_")
 _HAS_ENDED = ("CANCELLED", "COMPLETED", "TIMEOUT", "FAILED", "DEADLINE", "OUT_OF_MEMORY")
 _WAITS_ALREADY = ("PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT", "PREEMPTED", "NODE_FAIL")
 
@@ -19,6 +25,23 @@ def job_id(environment: dict[str, str] | os._Environ[str] = os.environ) -> str:
     if array:
         return f"{array}_{environment['SLURM_ARRAY_TASK_ID']}"
     return environment["SLURM_JOB_ID"]
+
+
+def read_job_id(printed: str) -> str | None:
+    """Find the id among the lines that a site may add to what ``sbatch --parsable`` prints.
+
+    It is the last that is a bare number, or ``number;cluster``; None where there is none.
+    """
+    for line in reversed(printed.splitlines()):
+        match = re.fullmatch(r"(\d+)(?:;.*)?", line.strip()) or re.match(r"Submitted batch job (\d+)", line)
+        if match:
+            return match[1]
+    return None
+
+
+def without_filters(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment without what changes or hides a part of what Slurm's commands print."""
+    return {name: value for name, value in environment.items() if not name.startswith(_FILTERS)}
 
 
 def end_time(job: str) -> float | None:
@@ -78,7 +101,7 @@ def _is_final_refusal(words: str) -> bool:
 
 
 def _ask(command: list[str], **variables: str) -> str | None:
-    environment = {**os.environ, **variables}
+    environment = {**without_filters(os.environ), **variables}
     try:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
     except (OSError, subprocess.TimeoutExpired):

@@ -31,7 +31,7 @@ def attach(job: str | Path) -> Job[Any]:
     Raises:
         InvalidRequest: If there is no such run here.
     """
-    folder = _find(str(job))
+    folder = find_folder(job)
     description = read_description(RunFolder(folder))
     clusters: dict[str, Callable[[], Cluster]] = {"slurm": SlurmCluster, "local": LocalCluster}
     cluster = clusters.get(description.cluster)
@@ -48,14 +48,19 @@ def all_runs(start: Path) -> list[Path]:
     return sorted((path.parent for path in found), key=lambda folder: folder.name)
 
 
-def _find(job: str) -> Path:
+def find_folder(job: str | Path) -> Path:
+    """Return the run folder of a scheduler's id, or of itself.
+
+    Raises:
+        InvalidRequest: If there is no such run here.
+    """
     folder = Path(job).expanduser().absolute()
     if (folder / "run.json").exists():
         return folder
     runs = runs_folder(Path.cwd())
-    found = find_run(runs, job)
+    found = find_run(runs, str(job))
     if found is None or not (found / "run.json").exists():
         raise InvalidRequest(
-            f"There is no run {job!r} in {runs}.", hint="helpers status lists the runs of this project"
+            f"There is no run {str(job)!r} in {runs}.", hint="helpers status lists the runs of this project"
         )
     return found

@@ -65,9 +65,9 @@ class Plan:
             InvalidRequest: If it cannot be made.
         """
         self.run.create()
-        write_call(self.run, self.call)
+        write_call(self.run, self.call, durable=False)
         write_description(self.run, self.description)
-        write_whole(self.run.script, script.encode())
+        write_whole(self.run.script, script.encode(), durable=False)
 
 
 def make_plan(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import shlex
 import sysconfig
 from pathlib import Path
@@ -74,6 +75,7 @@ def _opening(run: RunFolder, python: str) -> list[str]:
     ]
 
 
+@functools.cache
 def _python_path() -> list[str]:
     """Make this library importable where it is not installed but found through the caller's path."""
     import helpers

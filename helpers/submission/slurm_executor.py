@@ -7,7 +7,6 @@ folder that is complete before ``sbatch``, no fixed pause, and an id that is rea
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 import time
@@ -18,6 +17,7 @@ from submitit.slurm.slurm import _make_sbatch_string
 
 from helpers.errors import ClusterUnreachable, Rejected
 from helpers.runtime.environment import without_scheduler_variables
+from helpers.runtime.slurm import read_job_id
 
 if TYPE_CHECKING:
     from helpers.runtime.run_folder import RunFolder
@@ -85,7 +85,7 @@ class RunExecutor(SlurmExecutor):
         for delay in (*_BUSY_DELAYS_S, None):
             done = _call_sbatch(command)
             if done.returncode == 0:
-                return _read_id(done.stdout)
+                return _id_in(done.stdout)
             busy = any(text in done.stderr for text in _BUSY)
             if not busy or delay is None:
                 break
@@ -116,13 +116,11 @@ def _call_sbatch(command: list[str]) -> subprocess.CompletedProcess[str]:
         raise ClusterUnreachable(f"sbatch did not answer within {_SBATCH_TIMEOUT_S} s.") from error
 
 
-def _read_id(output: str) -> str:
-    """Find the id among the lines that a site may add: the last that is a bare number, or ``number;cluster``."""
-    for line in reversed(output.splitlines()):
-        match = re.fullmatch(r"(\d+)(?:;.*)?", line.strip()) or re.match(r"Submitted batch job (\d+)", line)
-        if match:
-            return match[1]
-    raise Rejected(f"sbatch succeeded, and no job id is in what it printed: {output!r}.", hint="squeue --me")
+def _id_in(printed: str) -> str:
+    job_id = read_job_id(printed)
+    if job_id is None:
+        raise Rejected(f"sbatch succeeded, and no job id is in what it printed: {printed!r}.", hint="squeue --me")
+    return job_id
 
 
 def _refusal(words: str, *, busy: bool) -> Rejected | ClusterUnreachable:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from helpers.errors import ClusterUnreachable
+from helpers.runtime.slurm import without_filters
 from helpers.runtime.status import State
 
 if TYPE_CHECKING:
@@ -130,9 +131,7 @@ def cluster_name() -> str:
 
 
 def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "SLURM_TIME_FORMAT": "%s"}
-    for name in ("SQUEUE_FORMAT", "SQUEUE_STATES", "SQUEUE_USERS", "SACCT_FORMAT"):
-        environment.pop(name, None)
+    environment = {**without_filters(os.environ), "SLURM_TIME_FORMAT": "%s"}
     try:
         return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:

@@ -1,0 +1,330 @@
+"""Keep a training's state, so that whatever stops the job costs no finished work."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from helpers.errors import InvalidRequest
+from helpers.runtime.current import current_run
+from helpers.runtime.stop import LeaveForRequeue
+from helpers.training import manifest as manifests
+from helpers.training.best import judge
+from helpers.training.durations import read_rhythm
+from helpers.training.encoding import Encoder
+from helpers.training.lease import Lease
+from helpers.training.loading import (
+    choose_folder,
+    load_checkpoint,
+    read_own,
+    read_shared,
+    read_whole,
+    restore_own,
+)
+from helpers.training.peers import meet_peers
+from helpers.training.saving import ARRIVAL_S, SaveFailed, Saver
+from helpers.training.state import capture, restore
+from helpers.training.stop_agreement import Action, LoneAgreement, SharedAgreement
+from helpers.training.storage import CheckpointFolder, Position
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, MutableMapping
+    from datetime import timedelta
+
+
+class Checkpointer:
+    """Saves the training's state at step boundaries, and goes on from it after a restart.
+
+    In a job it saves to the run folder, and that it was made is what says that the job can be requeued.
+    Outside a job it begins a new run under ``runs/local/`` and says so; ``folder=`` goes on with an old one.
+    In several processes every rank makes one, inside ``with distributed():``, and calls the same methods in
+    the same order.
+
+    Args:
+        state: What to keep, by name: objects with ``state_dict()`` and ``load_state_dict()``, tensors,
+            random generators, numbers, strings, dataclasses, nested. Objects and tensors are loaded in
+            place; the rest is written back into this mapping.
+        folder: Where checkpoints go; None for the run's own folder.
+        keep: How many of the newest to keep, beside the best one and the one resumed from; None for all.
+        save_every: A duration (``"10min"``, seconds as a float, a timedelta), by the clock of rank 0, or a
+            number of steps as an int.
+
+    Raises:
+        InvalidRequest: If a value of ``state`` cannot be kept, or there are several processes without a
+            process group.
+        FolderTaken: If another process writes to ``folder``.
+    """
+
+    def __init__(
+        self,
+        state: MutableMapping[str, Any],
+        *,
+        folder: str | Path | None = None,
+        keep: int | None = 3,
+        save_every: str | float | timedelta = "10min",
+    ) -> None:
+        if keep is not None and keep < 1:
+            raise InvalidRequest(f"keep must be at least 1, got {keep}.", hint="keep=3, or keep=None for all")
+        self._every_steps, every_s = read_rhythm(save_every)
+        self._state = state
+        self._keep = keep
+        self._step = 0
+        self._epoch = 0
+        self._restored = False
+        self._durable: Position | None = None  # the newest checkpoint that this run can go on from
+        self._resumed_from: str | None = None
+        self._complained = False
+        Encoder().encode(capture(state))  # what cannot be kept is refused now, not in ten minutes
+        self._peers = meet_peers("checkpointer")
+        self._restores = 0
+        attempt = current_run().attempt
+        lease: list[Lease] = []
+
+        def prepare() -> str:
+            path = choose_folder(folder)
+            path.mkdir(parents=True, exist_ok=True)
+            lease.append(Lease(path, attempt))
+            CheckpointFolder(path).clean(attempt)
+            return str(path)
+
+        path = self._peers.main_decides("folder", prepare, timeout_s=ARRIVAL_S)
+        self._folder = CheckpointFolder(Path(path))
+        self._saver = Saver(self._folder, self._peers, lease[0] if lease else None, attempt)
+        self._agreement: LoneAgreement | SharedAgreement = (
+            LoneAgreement(every_s) if self._peers.world_size == 1 else SharedAgreement(self._peers, every_s)
+        )
+
+    @property
+    def folder(self) -> Path:
+        """Where the checkpoints are."""
+        return self._folder.path
+
+    def epochs(self, count: int) -> Iterator[int]:
+        """Yield the numbers of the epochs that are still to do, from 0 to ``count - 1``.
+
+        The newest whole checkpoint is restored first. The position *within* an epoch is the loader's to
+        know: it must be part of the state (see :func:`make_loader`). A stop that came during evaluation is
+        met here, at the end of the epoch. After the last epoch the state is saved.
+        """
+        self._restore_once()
+        while self._epoch < count:
+            yield self._epoch
+            self._finish_loaders()
+            self._epoch += 1
+            position = Position(self._step, self._epoch)
+            if self._epoch < count:
+                self._act(self._agreement.reach_boundary(), position)
+            else:
+                self._save_and_go_on(position)
+
+    def steps(self, count: int) -> Iterator[int]:
+        """Yield the numbers of the steps that are still to do, from 0 to ``count - 1``.
+
+        The newest whole checkpoint is restored first. Each turn of the loop counts as a step; ``step()``
+        may be called in it, once, and then that is the step's boundary. After the last step the state is saved.
+        """
+        self._restore_once()
+        while self._step < count:
+            before = self._step
+            yield before
+            if self._step == before:
+                self.step()
+        self._save_and_go_on(Position(self._step))
+
+    def step(self) -> None:
+        """Count a step; save when due; when the scheduler asks to stop, save and leave for the requeue.
+
+        Raises:
+            LeaveForRequeue: When the state is saved and the requeue is asked for; let it pass.
+            PeersLost: If somebody must stop and not all ranks answer.
+            InvalidRequest: If the folder has checkpoints and none was restored.
+        """
+        if not self._restored:
+            self._refuse_unrestored()
+        self._step += 1
+        action = self._agreement.reach_boundary()
+        if self._every_steps is not None and self._step % self._every_steps == 0:
+            action = max(action, Action.SAVE)
+        if action is not Action.NOTHING:
+            self._act(action, Position(self._step))
+
+    def save(self) -> None:
+        """Save now, at the current step; every rank calls this. Right after ``step()`` is the place for it.
+
+        Raises:
+            SaveFailed: (an OSError) If it cannot be written; the older ones are untouched.
+        """
+        if not self._restored:
+            self._refuse_unrestored()
+        self._save(Position(self._step))
+
+    def wait(self) -> None:
+        """Return when all that was saved is durable: at once, since saving does not run in the background."""
+
+    def restore(self) -> int:
+        """Load the newest whole checkpoint into the state; every rank calls this.
+
+        Damaged ones are named on stderr and set aside.
+
+        Returns:
+            The step to go on from; 0 if there is no checkpoint.
+
+        Raises:
+            NoWholeCheckpoint: If there are only damaged ones: training does not begin anew in silence.
+            StateMismatch: If it does not fit the state.
+        """
+        read: list[Any] = []
+
+        def choose() -> str:
+            found = self._folder.newest_whole(read_whole, set_aside=True)
+            if found is None:
+                return ""
+            read.append(found[1])
+            return found[0].name
+
+        key = f"restore/{self._restores}"
+        self._restores += 1
+        name = self._peers.main_decides(key, choose, timeout_s=ARRIVAL_S)
+        self._restored = True
+        if not name:
+            return 0
+        path = self.folder / name
+        if not read:
+            manifest = manifests.read_manifest(path)
+            read.append((manifest, read_shared(path, manifest), read_own(path, manifest, self._peers.rank)))
+        manifest, shared, own = read[0]
+        restore(self._state, shared)
+        self._step, self._epoch = manifest.step, manifest.epoch
+        for remark in restore_own(self._state, manifest, own, self._peers):
+            self._say(remark)
+        self._durable = Position.from_name(name)
+        self._resumed_from = name
+        self._say(f"resumed at step {self._step} (epoch {self._epoch}) from {path}")
+        return self._step
+
+    def latest(self) -> Path | None:
+        """Return the folder of the newest checkpoint that looks whole; None if there is none."""
+        whole = self._folder.whole()
+        return self.folder / whole[-1].name if whole else None
+
+    def keep_best(self, *, lower_is_better: bool | None = None, **metric: float) -> None:
+        """Keep a copy of the state if ``metric`` is better than ever before in this run.
+
+        Rank 0's value decides and rank 0 writes, so it may be called by all ranks or by rank 0 alone. The
+        copy is for ``Checkpointer.load(job, "model", best=True)``; a run never goes on from it.
+
+        Args:
+            lower_is_better: None to tell from the name: lower for one that has loss, error, perplexity, mse,
+                mae, nll, wer, cer or fid in it, else higher.
+            metric: One name and value, such as ``accuracy=0.93``. A NaN is never the best.
+
+        Raises:
+            InvalidRequest: If there is not exactly one metric, or it is another one than before.
+        """
+        if not self._peers.is_main:
+            return
+        best = self._folder.best()
+        facts = judge(metric, lower_is_better, best[1].facts if best else None)
+        if facts is None:
+            return
+        try:
+            self._saver.save_best(Position(self._step), self._epoch, self._state, facts)
+        except SaveFailed as error:
+            self._complain(error)
+
+    @staticmethod
+    def load(source: object, name: str | None = None, *, best: bool = False) -> Any:
+        """Return what a run has saved, on the CPU, for evaluation or fine-tuning.
+
+        Nothing is changed in the folder and no code is run from it.
+
+        Args:
+            source: A job, a run folder, a folder of checkpoints, or one checkpoint.
+            name: The entry of the state; None for the whole mapping.
+            best: Whether to take the one that ``keep_best`` kept instead of the newest.
+
+        Returns:
+            For an object what its ``state_dict()`` gave, for ``model.load_state_dict(…)``; else the value.
+
+        Raises:
+            InvalidRequest: If there is no checkpoint, or no such entry in it.
+            NoWholeCheckpoint: If all are damaged.
+        """
+        return load_checkpoint(source, name, best=best)
+
+    def _restore_once(self) -> None:
+        if not self._restored:
+            self.restore()
+
+    def _refuse_unrestored(self) -> None:
+        if self._peers.is_main and self._folder.positions():
+            raise InvalidRequest(
+                f"{self.folder} has checkpoints, and none was restored: they would be overtaken by a new start.",
+                hint="for epoch in checkpoint.epochs(n), or checkpoint.restore() before the first step",
+            )
+        self._restored = True
+
+    def _finish_loaders(self) -> None:
+        """Move the loaders of the state to their next epoch, so that what is saved now says so."""
+        for value in self._state.values():
+            finish = getattr(value, "finish_epoch", None)
+            if callable(finish):
+                finish()
+
+    def _act(self, action: Action, position: Position) -> None:
+        if action is Action.LEAVE:
+            self._leave(position)
+        elif action is Action.SAVE:
+            self._save_and_go_on(position)
+
+    def _leave(self, position: Position) -> None:
+        """Save, ask for the requeue when that is durable in every rank, and leave."""
+        try:
+            self._save(position)
+        except SaveFailed as error:
+            if self._durable is None:
+                raise  # there is nothing to go on from: a requeue would begin anew in silence
+            self._say(f"{error}\nhelpers: the requeued job will go on from step {self._durable.step} instead")
+        step = self._durable.step if self._durable else position.step
+
+        def ask() -> str:
+            current_run().ask_for_requeue(step=step)
+            return ""
+
+        self._peers.main_decides("leave", ask, timeout_s=ARRIVAL_S)
+        self._say(f"asked to stop: step {step} is saved, leaving for the requeue")
+        raise LeaveForRequeue(f"step {step} is saved")
+
+    def _save_and_go_on(self, position: Position) -> None:
+        try:
+            self._save(position)
+        except SaveFailed as error:
+            self._complain(error)
+
+    def _save(self, position: Position) -> None:
+        if position == self._durable:
+            return
+        try:
+            self._saver.save(position, self._epoch, self._state)
+        finally:
+            self._agreement.saved()
+        self._durable = position
+        if self._complained:
+            self._say(f"checkpoints can be written again (step {position.step})")
+            self._complained = False
+        if self._peers.is_main:
+            with suppress(OSError):
+                spare = {self._resumed_from} if self._resumed_from else set()
+                self._folder.keep_newest(self._keep, spare=spare)
+
+    def _complain(self, error: SaveFailed) -> None:
+        """Warn once, until a checkpoint can be written again."""
+        if not self._complained:
+            self._say(f"{error}\nhelpers: training goes on; the older checkpoints are untouched")
+        self._complained = True
+
+    def _say(self, message: str) -> None:
+        if self._peers.is_main:
+            print(f"helpers: {message}", file=sys.stderr, flush=True)

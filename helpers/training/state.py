@@ -1,0 +1,186 @@
+"""Take a training state apart into plain values, and put it back in place."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import MutableMapping, MutableSequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn.parallel import DistributedDataParallel
+
+from helpers.errors import HelpersError, InvalidRequest
+from helpers.training.encoding import ObjectState
+
+
+class StateMismatch(HelpersError, ValueError):
+    """A checkpoint does not fit the objects that it is to be loaded into."""
+
+
+def capture(value: Any, path: str = "state") -> Any:
+    """Return ``value`` with every object replaced by its :class:`ObjectState`; tensors are not copied.
+
+    Raises:
+        InvalidRequest: If an object is sharded.
+    """
+    target = unwrap(value)
+    if type(target).__name__ in {"FullyShardedDataParallel", "FSDPModule"}:
+        raise InvalidRequest(
+            f"{path} is sharded over the ranks (FSDP); sharded state cannot be kept yet.",
+            hint="Use DDP: model = wrap(model); or torch.distributed.checkpoint for this model.",
+        )
+    if is_object(target):
+        return ObjectState(target.state_dict())
+    if isinstance(target, (torch.Generator, random.Random, np.random.Generator)):
+        return ObjectState(_generator_state(target))
+    if type(target) is dict or (isinstance(target, MutableMapping) and path == "state"):
+        return {key: capture(item, f"{path}.{key}") for key, item in target.items()}
+    if type(target) is list:
+        return [capture(item, f"{path}.{index}") for index, item in enumerate(target)]
+    if type(target) is tuple:
+        return tuple(capture(item, f"{path}.{index}") for index, item in enumerate(target))
+    return target
+
+
+def restore(current: Any, saved: Any, path: str = "state") -> Any:
+    """Load ``saved`` into ``current`` and return what belongs in its place.
+
+    Objects and tensors are loaded in place and returned; dictionaries and lists are changed in place; all
+    else is replaced by what was saved.
+
+    Raises:
+        StateMismatch: If the two do not have the same form.
+    """
+    target = unwrap(current)
+    if isinstance(saved, ObjectState):
+        return _restore_object(current, target, saved.state, path)
+    if is_object(target) or isinstance(target, torch.Generator):
+        raise StateMismatch(f"{path} was saved as a plain {type(saved).__name__}; now it is {_name(target)}.")
+    if isinstance(target, torch.Tensor) and isinstance(saved, torch.Tensor):
+        return _restore_tensor(target, saved, path)
+    if isinstance(target, MutableMapping) and isinstance(saved, dict):
+        return _restore_mapping(target, saved, path)
+    if type(target) in {list, tuple} and type(saved) is type(target) and any(map(_is_in_place, target)):
+        return _restore_sequence(target, saved, path)
+    if isinstance(target, MutableSequence) and isinstance(saved, list):
+        target[:] = saved
+        return target
+    return saved
+
+
+def find_generators(value: Any, path: str = "state") -> dict[str, Any]:
+    """Return the random generators in a state, by path: unlike all else they differ from rank to rank."""
+    if isinstance(value, (torch.Generator, random.Random, np.random.Generator)):
+        return {path: value}
+    found: dict[str, Any] = {}
+    if isinstance(value, MutableMapping):
+        for key, item in value.items():
+            found |= find_generators(item, f"{path}.{key}")
+    elif type(value) in {list, tuple}:
+        for index, item in enumerate(value):
+            found |= find_generators(item, f"{path}.{index}")
+    return found
+
+
+def unwrap(value: Any) -> Any:
+    """Return the model inside ``DistributedDataParallel`` and ``torch.compile``.
+
+    So a checkpoint of four ranks loads into one process, and one of a compiled model into a plain one.
+    """
+    while True:
+        if isinstance(value, DistributedDataParallel):
+            value = value.module
+        elif isinstance(value, torch.nn.Module) and isinstance(getattr(value, "_orig_mod", None), torch.nn.Module):
+            value = value._orig_mod  # noqa: SLF001 -- torch has no public way to ask
+        else:
+            return value
+
+
+def is_object(value: Any) -> bool:
+    """Say whether ``value`` keeps its state itself."""
+    if isinstance(value, type):
+        return False
+    return callable(getattr(value, "state_dict", None)) and callable(getattr(value, "load_state_dict", None))
+
+
+def _is_in_place(value: Any) -> bool:
+    return isinstance(value, (torch.Tensor, MutableMapping)) or is_object(unwrap(value))
+
+
+def _restore_object(current: Any, target: Any, state: Any, path: str) -> Any:
+    try:
+        if is_object(target):
+            target.load_state_dict(state)
+        elif isinstance(target, torch.Generator):
+            target.set_state(state)
+        elif isinstance(target, random.Random):
+            target.setstate(state)
+        elif isinstance(target, np.random.Generator):
+            target.bit_generator.state = state
+        else:
+            raise StateMismatch(f"{path} was saved from an object; now it is {_name(target)}.")
+    except (RuntimeError, KeyError, ValueError, TypeError) as error:
+        if isinstance(error, HelpersError):
+            raise
+        raise StateMismatch(
+            f"{path} does not fit into this {_name(target)}: {error}",
+            hint="The code or its settings changed since the checkpoint; begin a new run, or load parts with "
+            "Checkpointer.load(folder, name).",
+        ) from error
+    return current
+
+
+def _restore_tensor(target: torch.Tensor, saved: torch.Tensor, path: str) -> torch.Tensor:
+    if target.shape != saved.shape or target.dtype != saved.dtype:
+        raise StateMismatch(
+            f"{path} was saved as {saved.dtype} of shape {tuple(saved.shape)}; now it is {target.dtype} of "
+            f"shape {tuple(target.shape)}."
+        )
+    with torch.no_grad():
+        target.copy_(saved)
+    return target
+
+
+def _restore_mapping(target: MutableMapping[Any, Any], saved: dict[Any, Any], path: str) -> Any:
+    missing = [key for key in target if key not in saved]
+    if missing and (path == "state" or any(_is_in_place(target[key]) for key in missing)):
+        raise StateMismatch(
+            f"The checkpoint has no {', '.join(map(repr, missing))} in {path}; it has {sorted(map(str, saved))}.",
+            hint="Begin a new run, or load parts with Checkpointer.load(folder, name).",
+        )
+    for key in missing:
+        del target[key]
+    for key, item in saved.items():
+        if key in target:
+            target[key] = restore(target[key], item, f"{path}.{key}")
+        elif isinstance(item, ObjectState):
+            raise StateMismatch(
+                f"The checkpoint has an object {key!r} in {path}, and there is none to load it into.",
+                hint=f"Put it into the state of the Checkpointer: {{{key!r}: ...}}.",
+            )
+        else:
+            target[key] = item
+    return target
+
+
+def _restore_sequence(target: Any, saved: Any, path: str) -> Any:
+    if len(target) != len(saved):
+        raise StateMismatch(f"{path} was saved with {len(saved)} items; now it has {len(target)}.")
+    items = [restore(old, new, f"{path}.{i}") for i, (old, new) in enumerate(zip(target, saved, strict=True))]
+    if isinstance(target, tuple):
+        return tuple(items)
+    target[:] = items
+    return target
+
+
+def _generator_state(generator: Any) -> Any:
+    if isinstance(generator, torch.Generator):
+        return generator.get_state()
+    if isinstance(generator, random.Random):
+        return generator.getstate()
+    return generator.bit_generator.state
+
+
+def _name(value: Any) -> str:
+    return f"a {type(value).__qualname__}"
