@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,7 @@ EPOCHS = 6
 # Trains the project's own train() and writes down each step that is counted, so that a repeated one shows.
 RECORDED = """
 import os
+import time
 from pathlib import Path
 
 from helpers import current_run
@@ -43,6 +44,8 @@ def train_and_record(config, steps_folder):
     def step(self):
         with (Path(steps_folder) / f"rank-{run.rank}").open("a") as file:
             file.write(f"{run.attempt} {self._step + 1}\\n")
+        if run.attempt == 0:
+            time.sleep(float(os.environ.get("SLOW_FIRST_ATTEMPT_S", "0")))
         count(self)
 
     Checkpointer.step = step
@@ -69,6 +72,7 @@ class Training:
     process: subprocess.Popen[str]
     folder: Path
     steps: Path
+    value: list[float] = field(default_factory=list)
 
     def recorded(self, rank: int = 0) -> list[tuple[int, int]]:
         """Return (attempt, step) as the rank counted them, the one under way included."""
@@ -83,10 +87,10 @@ class Training:
             assert self.process.poll() is None, self.process.communicate()
             time.sleep(0.05)
 
-    def accuracy(self) -> float:
+    def wait(self) -> None:
         output, errors = self.process.communicate(timeout=400)
         assert self.process.returncode == 0, output + errors
-        return float(output)
+        self.value.append(float(output))
 
     def ledger(self, event: str) -> list[dict[str, Any]]:
         return [line for line in read_ledger(RunFolder(self.folder)) if line["event"] == event]
@@ -106,10 +110,11 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "digits"
 
 
-def start(project: Path, cluster: Cluster, steps: Path, **settings: Any) -> Training:
+def start(project: Path, cluster: Cluster, steps: Path, *, slow_s: float = 0, **settings: Any) -> Training:
     """Submit a training over 4 ranks and return as soon as it has a folder."""
     steps.mkdir()
-    environment = {**client_environment(), **cluster.environment, "PYTHONPATH": str(project / "src"), "HELPERS_ALLOW_CPU": "1"}
+    ours = {"PYTHONPATH": str(project / "src"), "HELPERS_ALLOW_CPU": "1", "SLOW_FIRST_ATTEMPT_S": str(slow_s)}
+    environment = {**client_environment(), **cluster.environment, **ours}
     process = subprocess.Popen(
         [sys.executable, "submit.py", str(steps), str(EPOCHS), json.dumps(settings)],
         cwd=project, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -124,7 +129,7 @@ def start(project: Path, cluster: Cluster, steps: Path, **settings: Any) -> Trai
 def uninterrupted(project: Path, cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Training:
     """The same training, left alone."""
     training = start(project, cluster, tmp_path_factory.mktemp("steps") / "uninterrupted", partition="gpu")
-    training.accuracy()
+    training.wait()
     return training
 
 
@@ -151,9 +156,18 @@ def test_a_preemption_without_a_user_signal_costs_no_step(
         "sbatch", "--partition=gpu", "--gpus-per-node=a100:4", f"--nodelist={node}", "--output=/dev/null",
         "--wrap=sleep 3",
     )  # fmt: skip
-    training.accuracy()
+    training.wait()
     assert_as_if_nothing_had_happened(training, uninterrupted)
     assert [line["cause"] for line in training.ledger("end")] == ["preempted", "returned"]
+    assert len({line["job_id"] for line in training.ledger("start")}) == 1
+
+
+def test_a_time_limit_costs_no_step(project: Path, cluster: Cluster, uninterrupted: Training, tmp_path: Path) -> None:
+    """The warning before the limit is enough to save, and the same job goes on with a new limit."""
+    training = start(project, cluster, tmp_path / "steps", slow_s=4, partition="gpu", time="2min")
+    training.wait()
+    assert_as_if_nothing_had_happened(training, uninterrupted)
+    assert [line["cause"] for line in training.ledger("end")] == ["timeout", "returned"]
     assert len({line["job_id"] for line in training.ledger("start")}) == 1
 
 
@@ -162,6 +176,6 @@ def test_an_attached_job_tells_what_happened(
 ) -> None:
     """From another process, after the end, a run still has its result, its state and its story."""
     job = attach(uninterrupted.folder)
-    assert job.result(timeout=30) > 0.9
+    assert job.result(timeout=30) == uninterrupted.value[0]
     assert (job.state, job.attempt) == ("COMPLETED", 0)
     assert "epoch 6/6" in job.logs(rank=0)

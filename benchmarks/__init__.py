@@ -1,0 +1,1 @@
+"""Ratios against the floor and the peers, each measured in one run: ``make bench``."""
