@@ -1,0 +1,106 @@
+"""``helpers status``: how the runs of this project stand, or all that is known of some."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from helpers.cli.report import EXIT_CODES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from helpers.cli.runs import RunView
+
+_NEWEST = 20
+
+HELP = f"""Show how runs stand.
+
+Without JOB: a table of the newest {_NEWEST} of this project. With JOB: all that is known of it, each attempt and why it
+ended. The scheduler is asked once for all of them.
+"""
+
+
+def status(
+    *,
+    jobs: Annotated[
+        list[str] | None, typer.Argument(metavar="JOB", help="The scheduler's id, or a run folder.")
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", "-a", help=f"All runs, not only the newest {_NEWEST}.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="A JSON list, for programs; times in seconds since the epoch.")
+    ] = False,
+) -> None:
+    """Show how runs stand; see HELP."""
+    from pathlib import Path
+
+    from helpers.cli.report import exit_code_of, note, show_error
+    from helpers.cli.runs import look_at, newest_runs, read_runs
+    from helpers.config import runs_folder
+    from helpers.errors import ClusterUnreachable
+    from helpers.submission.attach import find_folder
+
+    here = Path.cwd()
+    folders = [find_folder(job) for job in jobs or []]
+    folders = folders or newest_runs(here, limit=None if every else _NEWEST)
+    silent: ClusterUnreachable | None = None
+    try:
+        views = look_at(folders)
+    except ClusterUnreachable as error:  # what the folders say is worth showing
+        silent, views = error, read_runs(folders)
+    if as_json:
+        typer.echo(json.dumps([_record(view, whole=bool(jobs)) for view in views], indent=1, ensure_ascii=False))
+    elif jobs:
+        _print_each(views)
+    elif views:
+        _print_table(views)
+    else:
+        note(f"no runs in {runs_folder(here)}")
+    if silent is not None:
+        show_error(silent)
+        note("shown is what the run folders say")
+        raise typer.Exit(exit_code_of(silent))
+
+
+def _record(view: RunView, *, whole: bool) -> dict[str, Any]:
+    if not whole:
+        return view.as_record()
+    from dataclasses import asdict
+
+    ending = asdict(view.status.ending) if view.status.ending else None
+    more = {"ending": ending, "submission": asdict(view.description), "ledger": list(view.ledger)}
+    return view.as_record() | more
+
+
+def _print_table(views: Sequence[RunView]) -> None:
+    from helpers.cli.table import coloured, moment, print_table, span
+
+    rows = [
+        (
+            view.id or "–",
+            view.description.name,
+            coloured(str(view.status.state)),
+            str(view.status.attempt),
+            moment(view.submitted),
+            span(view.seconds),
+            view.why or view.nodes,
+        )
+        for view in views
+    ]
+    print_table(("id", "name", "state", "attempt", "submitted", "time", "where / reason"), rows)
+
+
+def _print_each(views: Sequence[RunView]) -> None:
+    from helpers.cli.details import print_details
+
+    for number, view in enumerate(views):
+        if number:
+            typer.echo()
+        print_details(view)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command(help=HELP, epilog=EXIT_CODES)(status)
