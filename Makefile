@@ -4,7 +4,6 @@
 PYTHON ?= python3
 TORCH ?= torch==2.13.0
 VENV ?= .venv
-CLUSTER ?= /tmp/slurm-torch-cluster-$(shell id -u)
 BIN = $(VENV)/bin
 PYTEST = $(BIN)/python -m pytest
 
@@ -45,10 +44,10 @@ fix: setup  ## Mend what can be mended: lint and format
 	$(BIN)/ruff format .
 
 cluster-up: setup  ## Start a real Slurm of two nodes on this machine, and print the line to export
-	@$(BIN)/python -m tests.cluster up --folder $(CLUSTER)
+	@$(BIN)/python -m tests.cluster up
 
 cluster-down:  ## Stop it, and leave nothing behind
-	@$(BIN)/python -m tests.cluster down --folder $(CLUSTER)
+	@$(BIN)/python -m tests.cluster down
 
 slurm-packages:  ## Install Slurm from Debian's packages, with the services barred from starting
 	@sh tests/cluster/install.sh

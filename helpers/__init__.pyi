@@ -1,21 +1,55 @@
 from helpers.errors import (
     ClusterUnreachable as ClusterUnreachable,
+)
+from helpers.errors import (
     DependencyFailed as DependencyFailed,
+)
+from helpers.errors import (
     HelpersError as HelpersError,
+)
+from helpers.errors import (
     InvalidRequest as InvalidRequest,
+)
+from helpers.errors import (
     JobCancelled as JobCancelled,
+)
+from helpers.errors import (
     JobError as JobError,
+)
+from helpers.errors import (
     JobExited as JobExited,
+)
+from helpers.errors import (
     JobFacts as JobFacts,
+)
+from helpers.errors import (
     JobFailed as JobFailed,
+)
+from helpers.errors import (
     JobKilled as JobKilled,
+)
+from helpers.errors import (
     JobLost as JobLost,
+)
+from helpers.errors import (
     JobOutOfMemory as JobOutOfMemory,
+)
+from helpers.errors import (
     JobPreempted as JobPreempted,
+)
+from helpers.errors import (
     NodeFailed as NodeFailed,
+)
+from helpers.errors import (
     Rejected as Rejected,
+)
+from helpers.errors import (
     ResultNotSaved as ResultNotSaved,
+)
+from helpers.errors import (
     SetupFailed as SetupFailed,
+)
+from helpers.errors import (
     TimeLimitReached as TimeLimitReached,
 )
 from helpers.runtime.current import Run as Run

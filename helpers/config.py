@@ -12,6 +12,15 @@ from helpers.errors import InvalidRequest
 RUNS_VARIABLE = "HELPERS_RUNS"
 
 
+def working_directory() -> Path:
+    """Return the current folder as the user sees it (``$PWD``): a resolved link may not exist on the nodes."""
+    shown = os.environ.get("PWD")
+    here = Path.cwd()
+    if shown and Path(shown).is_absolute() and Path(shown).exists() and Path(shown).samefile(here):
+        return Path(shown)
+    return here
+
+
 def find_project(start: Path) -> Path | None:
     """Return the nearest folder, from ``start`` upwards, whose ``pyproject.toml`` has ``[tool.helpers]``."""
     for folder in (start, *start.parents):

@@ -2,34 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from typer.core import TyperGroup
 
 from helpers import __version__
 from helpers.cli import cancel, logs, status, submit
+from helpers.cli.commands import Commands
 from helpers.cli.report import EXIT_CODES
 
-
-class _Commands(TyperGroup):
-    """The subcommands; an error of ours ends each of them without a traceback."""
-
-    def invoke(self, ctx: Any) -> Any:
-        from helpers.errors import HelpersError
-
-        try:
-            return super().invoke(ctx)
-        except HelpersError as error:
-            from helpers.cli.report import exit_code_of, show_error
-            from helpers.cli.values import options_instead_of_keywords
-
-            show_error(error, rewrite_hint=options_instead_of_keywords)
-            raise typer.Exit(exit_code_of(error)) from None
-
-
 app = typer.Typer(
-    cls=_Commands,
+    cls=Commands,
     help="Run Python functions as Slurm GPU jobs, and see what becomes of them.",
     epilog=EXIT_CODES,
     no_args_is_help=True,

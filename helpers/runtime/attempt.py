@@ -2,10 +2,13 @@
 
 The protocol, in the order of its decisions:
 
-1. A rank that failed outweighs everything: the job failed, and it is *its* error that is shown.
-2. A mark for a requeue, left by rank 0 when every rank's state was durable, outweighs the exit code.
-3. All ranks returned: the job succeeded.
-4. Anything else is a death that nobody reported: a signal, or the memory limit.
+1. All ranks returned: the job succeeded.
+2. A cancel stays a cancel, and the time limit is one, whatever the ranks made of the signal.
+3. A rank that failed outweighs the rest: the job failed, and it is *its* error that is shown. Where a rank
+   was killed first, the errors of the others only follow from that.
+4. A mark for a requeue, left by rank 0 when every rank's state was durable, outweighs the exit code.
+5. A process that the signal ended before the function was called has lost nothing: it begins again.
+6. Anything else is a death that nobody reported: a signal, or the memory limit.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from helpers.runtime.status import (
     record_attempt,
     write_status,
 )
+from helpers.runtime.stop import STOP_SIGNALS
 
 if TYPE_CHECKING:
     from helpers.runtime.description import Description
@@ -70,6 +74,8 @@ def begin(run: RunFolder, description: Description, *, job_id: str, nodes: str) 
     if refusal is None:
         write_status(run, Status(state=State.RUNNING, job_id=job_id, attempt=attempt))
         return attempt
+    if status is not None and status.state.is_final:
+        return refusal  # requeued by hand after its end: why it had ended stays
     state = State.FAILED if refusal.cause == "no_progress" else State.PREEMPTED
     _record_end(run, attempt, job_id, Conclusion(state=state, ending=refusal, exit_code=1))
     return refusal
@@ -90,15 +96,23 @@ def conclude(
     files = run.attempt(attempt)
     outcomes = {rank: read_outcome(files.outcome(rank)) for rank in range(description.processes)}
     reported = {rank: outcome for rank, outcome in outcomes.items() if outcome is not None}
-    failed = [(outcome.time, rank) for rank, outcome in reported.items() if outcome.failed]
-    if failed:
-        return _failure(min(failed)[1], reported)
-    mark = read_json(files.requeue_mark)
-    if mark is not None:
-        return _left(reported, end_time, description.warning_s, step=mark["step"])
     if len(reported) == description.processes and all(o.kind is Kind.RETURNED for o in reported.values()):
         return Conclusion(state=State.COMPLETED, ending=Ending(cause="returned"), exit_code=0)
-    return _unreported_death(run, files, outcomes, exit_code)
+    log, mark = _tail(run), read_json(files.requeue_mark)
+    from_outside = ended_from_outside(run, exit_code=exit_code, saved=mark is not None)
+    if from_outside is not None:
+        return from_outside
+    death = _first_death(log)
+    killed_first = death is not None and death.by_signal and death.rank not in reported
+    failed = [(outcome.time, rank) for rank, outcome in reported.items() if outcome.failed]
+    if failed and not killed_first:
+        return _failure(min(failed)[1], reported)
+    if mark is not None and not failed:
+        return _left(reported, end_time, description.warning_s, step=mark["step"])
+    death = death or _unseen_death(outcomes, exit_code)
+    if death.by_stop_signal and not _started(files) and description.requeue is not False:
+        return _left(reported, end_time, description.warning_s, step=None)
+    return _unreported_death(files, outcomes, death, log)
 
 
 def finish(run: RunFolder, attempt: int, job_id: str, conclusion: Conclusion) -> None:
@@ -147,7 +161,7 @@ def _how_it_could_resume(description: Description) -> str:
 
 def _no_progress(run: RunFolder) -> Ending | None:
     """Stop a run whose last attempts all began where the one before began."""
-    begun_from = [line["checkpoint"] for line in read_ledger(run) if line["event"] == "start"]
+    begun_from = [line.get("checkpoint") for line in read_ledger(run) if line["event"] == "start"]
     recent = begun_from[-_NO_PROGRESS_LIMIT - 1 :]
     if not run.checkpoints.is_dir() or len(recent) <= _NO_PROGRESS_LIMIT or len(set(recent)) > 1:
         return None
@@ -167,7 +181,7 @@ def _failure(rank: int, reported: dict[int, Outcome]) -> Conclusion:
     return Conclusion(state=State.FAILED, ending=ending, exit_code=outcome.exit_code or 1)
 
 
-def _left(reported: dict[int, Outcome], end_time: float | None, warning_s: int, *, step: int) -> Conclusion:
+def _left(reported: dict[int, Outcome], end_time: float | None, warning_s: int, *, step: int | None) -> Conclusion:
     """Tell the time limit from a preemption by the job's real end, not by the time that has passed."""
     stops = [outcome.stop_time for outcome in reported.values() if outcome.stop_time is not None]
     stopped = min(stops, default=time.time())
@@ -177,32 +191,78 @@ def _left(reported: dict[int, Outcome], end_time: float | None, warning_s: int, 
     return Conclusion(state=State.REQUEUED, ending=ending, exit_code=0, step=step)
 
 
-def _unreported_death(
-    run: RunFolder, files: AttemptFolder, outcomes: dict[int, Outcome | None], exit_code: int
-) -> Conclusion:
-    log = _tail(run)
-    rank = _first_dead_rank(log, outcomes)
+@dataclass(frozen=True)
+class _Death:
+    """The end of a rank's process that ``srun``, or the supervisor on this machine, was the first to see."""
+
+    rank: int | None
+    node: str | None
+    words: str
+    exit_code: int
+
+    @property
+    def by_signal(self) -> bool:
+        return self.exit_code > _SIGNAL_BASE
+
+    @property
+    def by_stop_signal(self) -> bool:
+        return self.exit_code - _SIGNAL_BASE in STOP_SIGNALS
+
+
+_JOB_CANCELLED = re.compile(r"\*\*\* JOB \S+ ON \S+ CANCELLED AT \S+( DUE TO TIME LIMIT)? \*\*\*")
+_FIRST_DEATH = re.compile(r"error: (\S+): tasks? (\d+)\S*: (.+)")
+_SIGNALS_BY_WORDS = {signal.strsignal(number): number for number in signal.valid_signals()}
+
+
+def ended_from_outside(run: RunFolder, *, exit_code: int = 1, saved: bool = False) -> Conclusion | None:
+    """Tell a cancel and the time limit by what slurmstepd has printed of them into the batch log.
+
+    The controller only says COMPLETING while the batch script still runs, and nothing once it has forgotten.
+
+    Args:
+        run: The run's files.
+        exit_code: Of the ranks.
+        saved: Whether the ranks have left a mark for a requeue.
+    """
+    match = _JOB_CANCELLED.search(_tail(run))
+    if match is None or (match[1] and saved):
+        return None
+    cause = "timeout" if match[1] else "cancelled"
+    ending = Ending(cause=cause, detail="the checkpoint stays" if saved else "")
+    state = State.TIMEOUT if match[1] else State.CANCELLED
+    return Conclusion(state=state, ending=ending, exit_code=exit_code or 1)
+
+
+def _first_death(log: str) -> _Death | None:
+    match = _FIRST_DEATH.search(log)
+    if match is None:
+        return None
+    node, rank, words = match[1], int(match[2]), match[3].strip()
+    if words.startswith("Exited with exit code "):
+        return _Death(rank, node, words, int(words.rsplit(maxsplit=1)[1]))
+    number = _SIGNALS_BY_WORDS.get(words.removesuffix(" (core dumped)"), signal.SIGKILL)
+    return _Death(rank, node, words, _SIGNAL_BASE + number)
+
+
+def _unseen_death(outcomes: dict[int, Outcome | None], exit_code: int) -> _Death:
+    """Take the first rank that said nothing."""
+    return _Death(next((rank for rank, outcome in outcomes.items() if outcome is None), None), None, "", exit_code)
+
+
+def _unreported_death(files: AttemptFolder, outcomes: dict[int, Outcome | None], death: _Death, log: str) -> Conclusion:
     stopped = any(o is not None and o.kind is Kind.LEFT for o in outcomes.values())
     detail = "asked to stop, and the ranks did not agree on a step in time" if stopped else ""
+    state, cause, name = State.FAILED, "exited", None
     if re.search(r"oom-kill|Out Of Memory", log):
-        ending = Ending(cause="out_of_memory", rank=rank, exit_code=exit_code, signal="SIGKILL")
-        return Conclusion(state=State.OUT_OF_MEMORY, ending=ending, exit_code=exit_code or 1)
-    if exit_code > _SIGNAL_BASE:
-        name = _signal_name(exit_code - _SIGNAL_BASE)
-        ending = Ending(cause="killed", rank=rank, signal=name, exit_code=exit_code, detail=detail)
-        return Conclusion(state=State.FAILED, ending=ending, exit_code=exit_code)
-    if exit_code == 0:
+        state, cause, name = State.OUT_OF_MEMORY, "out_of_memory", "SIGKILL"
+    elif death.by_signal:
+        cause, name = "killed", _signal_name(death.exit_code - _SIGNAL_BASE)
+    elif death.exit_code == 0:
         detail = detail or f"no outcome was written to {files.path}"
-    ending = Ending(cause="exited", rank=rank, exit_code=exit_code, detail=detail)
-    return Conclusion(state=State.FAILED, ending=ending, exit_code=exit_code or 1)
-
-
-def _first_dead_rank(log: str, outcomes: dict[int, Outcome | None]) -> int | None:
-    """Find the rank that died first in what ``srun`` printed, else take the first that said nothing."""
-    match = re.search(r"tasks? (\d+)[^:]*: (?:Killed|Out Of Memory|Terminated|Exited|Segmentation)", log)
-    if match:
-        return int(match[1])
-    return next((rank for rank, outcome in outcomes.items() if outcome is None), None)
+    ending = Ending(
+        cause=cause, rank=death.rank, node=death.node, exit_code=death.exit_code, signal=name, detail=detail
+    )
+    return Conclusion(state=state, ending=ending, exit_code=death.exit_code or 1)
 
 
 def _signal_name(number: int) -> str:

@@ -78,7 +78,8 @@ def _end(run: RunFolder, description: Description, exit_code: int) -> int:
     if conclusion.state is not State.REQUEUED:
         return conclusion.exit_code
     cause = conclusion.ending.cause
-    print(f"[helpers] {cause}: saved at step {conclusion.step}, asking for a requeue", file=sys.stderr)
+    saved = "nothing had begun" if conclusion.step is None else f"saved at step {conclusion.step}"
+    print(f"[helpers] {cause}: {saved}, asking for a requeue", file=sys.stderr)
     answer = slurm.requeue(job)
     if answer in {"requeued", "waits"}:
         time.sleep(_KILLED_AFTER_S)  # until Slurm ends this script; to end by itself would count as success

@@ -21,6 +21,7 @@ class Description:
         function: For people: ``package.module.function``.
         arguments: For people: each argument's ``repr``, shortened.
         cluster: ``"slurm"``, ``"local"`` or ``"inline"``.
+        place: Slurm's ClusterName, or the machine's host name.
         python: The interpreter that runs it.
         sys_path: The caller's module search path.
         directory: The caller's working directory, and the job's.
@@ -40,6 +41,7 @@ class Description:
     function: str
     arguments: list[str]
     cluster: str
+    place: str
     python: str
     sys_path: list[str]
     directory: str

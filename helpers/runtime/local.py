@@ -7,6 +7,7 @@ is the script once more, in the same process.
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 _POLL_S = 0.05
 _GRACE_S = 30  # as Slurm's default KillWait
+_AFTER_FAILURE_S = 5  # for the other ranks to say what they have to say
 _NOTHING_TO_SAVE_S = 1  # without a Checkpointer a stop has nothing to wait for
 _SIGNAL_BASE = 128
 
@@ -41,18 +43,21 @@ def main() -> NoReturn:
     ranks = _Ranks.start(run.files, description)
     exit_code = ranks.wait(run, warning_s=description.warning_s)
     conclusion = attempt.conclude(run.files, description, run.attempt, exit_code=exit_code, end_time=run.end_time)
-    conclusion = _without_scheduler(run.files, conclusion)
+    conclusion = _without_scheduler(run.files, conclusion, timed_out=ranks.timed_out)
     attempt.finish(run.files, run.attempt, os.environ[LOCAL_ID_VARIABLE], conclusion)
     if conclusion.state is State.REQUEUED:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # until the next attempt listens
         os.execv("/bin/bash", ["bash", str(run.files.script)])  # noqa: S606 -- the script is ours
     sys.exit(conclusion.exit_code)
 
 
-def _without_scheduler(files: RunFolder, conclusion: attempt.Conclusion) -> attempt.Conclusion:
+def _without_scheduler(files: RunFolder, conclusion: attempt.Conclusion, *, timed_out: bool) -> attempt.Conclusion:
     """Judge what only a scheduler would know: here nobody preempts, so a stop was a cancel or a shutdown."""
     if files.cancel_mark.exists() and conclusion.state is not State.COMPLETED:
         ending = Ending(cause="cancelled", detail="the checkpoint stays" if conclusion.step else "")
         return replace(conclusion, state=State.CANCELLED, ending=ending, exit_code=1)
+    if timed_out and conclusion.state not in {State.COMPLETED, State.REQUEUED}:
+        return replace(conclusion, state=State.TIMEOUT, ending=Ending(cause="timeout"), exit_code=1)
     if conclusion.state is State.REQUEUED and conclusion.ending.cause != "timeout":
         detail = f"this machine asked it to stop; saved at step {conclusion.step}"
         ending = replace(conclusion.ending, detail=detail)
@@ -66,6 +71,7 @@ class _Ranks:
 
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
     first_failure: int = 0
+    timed_out: bool = False
     _kill_at: float | None = None
     _warned: bool = False
     _stopped: bool = False
@@ -77,10 +83,10 @@ class _Ranks:
 
     def wait(self, run: Run, *, warning_s: int) -> int:
         """Wait for all ranks, pass on requests to stop, and return the first exit code that is not 0."""
-        while any(process.poll() is None for process in self.processes):
+        while None in [process.poll() for process in self.processes]:  # any() would stop at the first that runs
             self._note_failure()
             self._keep_time(run, warning_s)
-            if stop.stop_requested() and not self._stopped:
+            if (stop.stop_requested() or _is_cancelled(run)) and not self._stopped:
                 self._stopped = True
                 self._end_all(_GRACE_S if _saves(run) else _NOTHING_TO_SAVE_S)
             if self._kill_at is not None and time.time() > self._kill_at:
@@ -91,10 +97,13 @@ class _Ranks:
 
     def _note_failure(self) -> None:
         """End the others when one rank has failed, as ``srun --kill-on-bad-exit`` does."""
-        codes = [process.returncode for process in self.processes if process.returncode]
+        codes = [(process.returncode, rank) for rank, process in enumerate(self.processes) if process.returncode]
         if codes and not self.first_failure:
-            self.first_failure = _as_shell_code(codes[0])
-            self._end_all(_GRACE_S)
+            code, rank = min(codes)  # at the same moment: a signal, which is below 0, is what the others die of
+            self.first_failure = _as_shell_code(code)
+            words = signal.strsignal(-code) if code < 0 else f"Exited with exit code {code}"
+            print(f"[helpers] error: {os.uname().nodename}: task {rank}: {words}", file=sys.stderr)  # as srun does
+            self._end_all(_AFTER_FAILURE_S)
 
     def _keep_time(self, run: Run, warning_s: int) -> None:
         left = run.time_left()
@@ -106,7 +115,8 @@ class _Ranks:
                 if process.poll() is None:
                     process.send_signal(stop.WARNING_SIGNAL)
         if left <= 0 and self._kill_at is None:
-            self._end_all(_GRACE_S)
+            self.timed_out = True
+            self._end_all(_GRACE_S if _saves(run) else _NOTHING_TO_SAVE_S)
 
     def _end_all(self, grace_s: float) -> None:
         self._signal_all("terminate")
@@ -120,6 +130,10 @@ class _Ranks:
 
 def _saves(run: Run) -> bool:
     return run.files is not None and run.files.checkpoints.is_dir()
+
+
+def _is_cancelled(run: Run) -> bool:
+    return run.files is not None and run.files.cancel_mark.exists()
 
 
 def _start_rank(rank: int, description: Description, logs: Path) -> subprocess.Popen[bytes]:
@@ -136,6 +150,7 @@ def _start_rank(rank: int, description: Description, logs: Path) -> subprocess.P
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=err,
+            preexec_fn=stop.hold_back_stops,  # noqa: PLW1509 -- one system call; the one other thread holds no lock
         )
 
 

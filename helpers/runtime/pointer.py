@@ -38,7 +38,9 @@ def find_run(runs: Path, job_id: str) -> Path | None:
 
     Where several clusters gave the same id, the newest run is taken.
     """
-    candidates = [path for path in (runs / POINTERS).glob("*") if _number(path.name) == _number(job_id)]
+    local = job_id.startswith("local-")
+    named = [path for path in (runs / POINTERS).glob("*") if _number(path.name) == _number(job_id)]
+    candidates = [path for path in named if path.name.startswith("local-") == local]
     candidates.sort(key=lambda path: path.stat().st_mtime)
     return runs / candidates[-1].read_text(encoding="utf-8").strip() if candidates else None
 

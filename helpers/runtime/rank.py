@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sys
 import threading
 import traceback
@@ -24,6 +25,8 @@ from helpers.runtime.ranks import read_ranks
 
 if TYPE_CHECKING:
     from helpers.runtime.run_folder import AttemptFolder, RunFolder
+
+_TERMINATED = 128 + signal.SIGTERM
 
 
 def main() -> NoReturn:
@@ -54,6 +57,7 @@ def _run_function(run: Run, files: RunFolder, attempt_files: AttemptFolder) -> O
     except Exception as error:  # noqa: BLE001 -- whatever a user's module raises on import is reported
         return _report_error(run, files, error, kind=Kind.UNLOADED)
     serve_checkpoint_method(call, run)
+    threading.Thread(target=_leave_when_cancelled, args=(files,), name="helpers-cancel", daemon=True).start()
     attempt_files.started(run.rank).touch()
     try:
         value = call()
@@ -67,6 +71,15 @@ def _run_function(run: Run, files: RunFolder, attempt_files: AttemptFolder) -> O
     except BaseException as error:  # noqa: BLE001 -- every ending is reported, KeyboardInterrupt too
         return _report_error(run, files, error, kind=Kind.RAISED)
     return _report_value(run, files, value)
+
+
+def _leave_when_cancelled(files: RunFolder) -> None:
+    """End at once when the job is cancelled and has no Checkpointer: nothing would use the grace to save."""
+    while not stop.wait_for_stop(timeout=3600):
+        pass
+    if files.cancel_mark.exists() and not files.checkpoints.is_dir():
+        print("Cancelled.", file=sys.stderr, flush=True)
+        os._exit(_TERMINATED)
 
 
 def _report_value(run: Run, files: RunFolder, value: Any) -> Outcome:
@@ -114,8 +127,8 @@ def _exit_code(leaving: SystemExit) -> int:
 
 def _end(exit_code: int) -> NoReturn:
     """End the process now: a forgotten thread or loader worker does not keep the allocation."""
-    left = [thread.name for thread in threading.enumerate() if thread is not threading.main_thread()]
-    alive = [name for name in left if not name.startswith("helpers-")]
+    others = (thread for thread in threading.enumerate() if thread is not threading.main_thread())
+    alive = [thread.name for thread in others if not thread.daemon]
     if alive:
         print(f"Still alive when the function ended, and ended with it: {', '.join(alive)}", file=sys.stderr)
     _end_children()

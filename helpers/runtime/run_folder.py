@@ -124,7 +124,7 @@ class RunFolder:
 
     @property
     def cancel_mark(self) -> Path:
-        """The file that tells a local run's supervisor that its stop is a cancel."""
+        """The file that says that a stop is a cancel: there is nothing to go on with."""
         return self.path / "cancelled"
 
     def attempt(self, number: int) -> AttemptFolder:

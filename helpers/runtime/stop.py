@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
 WARNING_SIGNAL = signal.SIGUSR2  # asked for with --signal; SIGUSR1 is taken by NCCL, SIGHUP by shells
-_STOP_SIGNALS = (signal.SIGTERM, WARNING_SIGNAL)
+STOP_SIGNALS = (signal.SIGTERM, WARNING_SIGNAL)
 _NOTED_ONLY = (signal.SIGCONT,)  # Slurm sends it before SIGTERM, to wake suspended jobs
 
 
@@ -83,12 +83,21 @@ def listen_for_stop() -> None:
     _listening_pid = os.getpid()
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
-    for number in (*_STOP_SIGNALS, *_NOTED_ONLY):
+    for number in (*STOP_SIGNALS, *_NOTED_ONLY):
         signal.signal(number, _do_nothing)
         signal.siginterrupt(number, False)  # a system call that was interrupted goes on
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     threading.Thread(target=_record, args=(reader,), name="helpers-stop", daemon=True).start()
     os.register_at_fork(after_in_child=_forget_in_child)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)  # what came while Python was starting comes now
+
+
+def hold_back_stops() -> None:
+    """Keep the scheduler's signals waiting until ``listen_for_stop``; called in a child, before its program starts.
+
+    Until Python listens, which takes a while on a slow disk, the warning signal would end it.
+    """
+    signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
 
 
 def _do_nothing(_number: int, _frame: FrameType | None) -> None:
@@ -98,7 +107,7 @@ def _do_nothing(_number: int, _frame: FrameType | None) -> None:
 def _record(reader: int) -> None:
     while numbers := os.read(reader, 64):
         for number in numbers:
-            if number in _STOP_SIGNALS:
+            if number in STOP_SIGNALS:
                 request_stop(signal.Signals(number).name)
 
 

@@ -97,6 +97,18 @@ def _minutes_of_text(text: str) -> float:
     return total
 
 
+def duration_text(minutes: int) -> str:
+    """Write a time limit as people do: ``"7d"``, ``"8h"``, ``"90min"``."""
+    if minutes % 1440 == 0:
+        return f"{minutes // 1440}d"
+    return f"{minutes // 60}h" if minutes % 60 == 0 else f"{minutes}min"
+
+
+def memory_text(size_mb: int) -> str:
+    """Write memory as people do: ``"64G"``, ``"500M"``."""
+    return f"{size_mb}M" if size_mb % 1024 else f"{size_mb // 1024}G"
+
+
 def parse_memory_mb(value: str | float) -> int:
     """Read host memory per node: ``"64G"``, ``"500M"``, or a number of gigabytes.
 

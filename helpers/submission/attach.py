@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from helpers.config import runs_folder
 from helpers.errors import InvalidRequest
@@ -11,15 +11,9 @@ from helpers.runtime.description import read_description
 from helpers.runtime.pointer import find_run
 from helpers.runtime.run_folder import RunFolder
 from helpers.runtime.status import read_ledger
+from helpers.submission.clusters import queue_of
 from helpers.submission.job import Job
-from helpers.submission.local_cluster import LocalCluster
-from helpers.submission.slurm_cluster import SlurmCluster
 from helpers.submission.watcher import watcher
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from helpers.submission.clusters import Cluster
 
 
 def attach(job: str | Path) -> Job[Any]:
@@ -33,11 +27,9 @@ def attach(job: str | Path) -> Job[Any]:
     """
     folder = find_folder(job)
     description = read_description(RunFolder(folder))
-    clusters: dict[str, Callable[[], Cluster]] = {"slurm": SlurmCluster, "local": LocalCluster}
-    cluster = clusters.get(description.cluster)
     ledger = read_ledger(RunFolder(folder))
     first_id = ledger[0]["job_id"] if ledger else str(job)
-    attached: Job[Any] = Job(folder, cluster() if cluster else None, first_id)
+    attached: Job[Any] = Job(folder, queue_of(description), first_id)
     watcher.watch(attached)
     return attached
 
@@ -45,7 +37,7 @@ def attach(job: str | Path) -> Job[Any]:
 def all_runs(start: Path) -> list[Path]:
     """Return the run folders of the project around ``start``, oldest first."""
     found = runs_folder(start).glob("*/*/run.json")
-    return sorted((path.parent for path in found), key=lambda folder: folder.name)
+    return [path.parent for path in sorted(found, key=lambda path: path.stat().st_mtime_ns)]
 
 
 def find_folder(job: str | Path) -> Path:

@@ -11,13 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from helpers.errors import ClusterUnreachable, InvalidRequest
+from helpers.submission.elsewhere import Elsewhere
 from helpers.submission.local_cluster import LocalCluster
 from helpers.submission.slurm_cluster import SlurmCluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from helpers.runtime.description import Description
     from helpers.runtime.run_folder import RunFolder
+    from helpers.submission.request import Request
     from helpers.submission.resources import Resources
     from helpers.submission.slurm_queue import Observation
 
@@ -26,10 +29,29 @@ _USUAL_CONFIGURATIONS = ("/etc/slurm/slurm.conf", "/etc/slurm-llnl/slurm.conf", 
                          "/usr/local/etc/slurm.conf", "/opt/slurm/etc/slurm.conf")  # fmt: skip
 
 
-class Cluster(Protocol):
+class Queue(Protocol):
+    """Where runs are, and can be looked at."""
+
+    @property
+    def name(self) -> str:
+        """``"slurm"`` or ``"local"``."""
+
+    @property
+    def place(self) -> str:
+        """Slurm's ClusterName, or the machine's host name."""
+
+    def observe(self, job_ids: Iterable[str]) -> dict[str, Observation]:
+        """Return how jobs stand; one that is not known any more is left out."""
+
+    def cancel(self, run: RunFolder, job_id: str) -> None:
+        """Ask for the end of a job, waiting or running."""
+
+
+class Cluster(Queue, Protocol):
     """Where runs go."""
 
-    name: str
+    def settle(self, request: Request) -> Resources:
+        """Decide on what the caller leaves open, and refuse what could never run."""
 
     def script(
         self, run: RunFolder, resources: Resources, *, job_name: str, setup: Sequence[str], requeue: bool
@@ -38,12 +60,6 @@ class Cluster(Protocol):
 
     def queue(self, run: RunFolder) -> str:
         """Start a run whose folder is complete, and return the job's id."""
-
-    def observe(self, job_ids: Iterable[str]) -> dict[str, Observation]:
-        """Return how jobs stand; one that is not known any more is left out."""
-
-    def cancel(self, run: RunFolder, job_id: str) -> None:
-        """Ask for the end of a job, waiting or running."""
 
 
 def choose_cluster(name: str, *, call: str) -> Cluster:
@@ -70,6 +86,19 @@ def choose_cluster(name: str, *, call: str) -> Cluster:
         file=sys.stderr,
     )
     return LocalCluster()
+
+
+def queue_of(description: Description) -> Queue | None:
+    """Return where a run is; None for one that ran in its caller's process.
+
+    Seen from another machine or another cluster, its folder is all that is known of it: there the same id is
+    another job.
+    """
+    known: dict[str, Cluster] = {"slurm": SlurmCluster(), "local": LocalCluster()}
+    here = known.get(description.cluster)
+    if here is None or description.place in {"", here.place}:
+        return here
+    return Elsewhere(description.cluster, description.place)
 
 
 @functools.lru_cache(maxsize=8)

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from helpers import errors
 from helpers.errors import JobError, JobFacts
+from helpers.runtime.attempt import ended_from_outside
 from helpers.runtime.call import load_exception
 from helpers.runtime.outcome import read_outcome
-from helpers.runtime.status import Ending, State, Status
+from helpers.runtime.status import Ending, State, Status, read_status
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,10 +47,14 @@ def exception_of(run: RunFolder, description: Description, status: Status) -> Ba
     return make(description, ending, facts)
 
 
-def status_from_scheduler(status: Status | None, job_id: str, seen: Observation | None) -> Status:
+def status_from_scheduler(run: RunFolder, job_id: str, seen: Observation | None) -> Status:
     """Say how a run ended that could not say so itself: its batch script was ended from outside."""
+    status = read_status(run)
     attempt = status.attempt if status else 0
     if seen is None:
+        said = ended_from_outside(run)
+        if said is not None:
+            return Status(state=said.state, job_id=job_id, attempt=attempt, ending=said.ending)
         ending = Ending(cause="lost", detail="neither the queue nor the accounting knows the job any more")
         return Status(state=State.LOST, job_id=job_id, attempt=attempt, ending=ending)
     state, cause = seen.state, seen.state.lower()
@@ -57,13 +62,21 @@ def status_from_scheduler(status: Status | None, job_id: str, seen: Observation 
         state, cause = State.LOST, "lost"
     if state is State.FAILED:
         cause = "killed" if seen.signal else "exited"
-    name = signal.Signals(seen.signal).name if seen.signal else None
+    name = _signal_name(seen.signal) if seen.signal else None
     ending = Ending(cause=cause, exit_code=seen.exit_code, signal=name, node=seen.nodes or None, detail=_reason(seen))
     return Status(state=state, job_id=job_id, attempt=attempt, ending=ending)
 
 
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # Slurm's 125 is its word for the memory limit
+        return f"signal {number}"
+
+
 def _reason(seen: Observation) -> str:
-    return "" if seen.reason in {"", "None"} else seen.reason
+    """Return why it ended; what a cancelled job had waited for before is no reason."""
+    return "" if seen.reason in {"", "None"} or seen.state is State.CANCELLED else seen.reason
 
 
 def _own_exception(run: RunFolder, status: Status, ending: Ending, facts: JobFacts) -> BaseException:
@@ -72,7 +85,8 @@ def _own_exception(run: RunFolder, status: Status, ending: Ending, facts: JobFac
     remote = RemoteTraceback(outcome.traceback if outcome else ending.detail)
     error = load_exception(run, status.attempt, rank)
     if error is None:
-        failed = errors.JobFailed(f"The function raised {ending.detail}", facts=facts)
+        hint = f"helpers logs {facts.job_id}"
+        failed = errors.JobFailed(f"The function raised {ending.detail}", facts=facts, hint=hint)
         failed.__cause__ = remote
         return failed
     error.__cause__ = remote
@@ -176,13 +190,16 @@ def _node_failed(description: Description, ending: Ending, facts: JobFacts) -> J
 
 def _cancelled(description: Description, ending: Ending, facts: JobFacts) -> JobError:
     detail = f" ({ending.detail})" if ending.detail else ""
-    return errors.JobCancelled(f"{description.name} was cancelled{detail}.", facts=facts)
+    return errors.JobCancelled(
+        f"{description.name} was cancelled{detail}.", facts=facts, hint=f"helpers logs {facts.job_id}"
+    )
 
 
 def _dependency(description: Description, ending: Ending, facts: JobFacts) -> JobError:
     return errors.DependencyFailed(
         f"{description.name} never started: a job that it waits for did not succeed. {ending.detail}".strip(),
         facts=facts,
+        hint=f"scontrol show job {facts.job_id}",
     )
 
 

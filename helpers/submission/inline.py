@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from helpers.runtime.call import save_result
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from helpers.submission.plan import Plan
 
 _ID = "inline"
+INLINE_SCRIPT = "# run inline: there is no script\n"
 
 
 def run_inline(plan: Plan, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Job[Any]:
@@ -25,7 +27,8 @@ def run_inline(plan: Plan, function: Callable[..., Any], args: tuple[Any, ...], 
 
     An exception is kept for ``result()``, as everywhere; ``KeyboardInterrupt`` and the debugger's exit are not.
     """
-    plan.write("# run inline: there was no script\n")
+    plan = replace(plan, description=replace(plan.description, processes=1))
+    plan.write(INLINE_SCRIPT)
     run, attempt = plan.run, plan.run.begin_attempt()
     record_attempt(run, event="start", attempt=attempt, job_id=_ID, nodes=os.uname().nodename, step=None)
     job: Job[Any] = Job(run.path, None, _ID)
@@ -34,17 +37,16 @@ def run_inline(plan: Plan, function: Callable[..., Any], args: tuple[Any, ...], 
     with _variables(variables):
         try:
             value = function(*args, **kwargs)
-        except Exception as error:  # noqa: BLE001 -- it is the caller's, and raised by result()
-            state, ending = (
-                State.FAILED,
-                Ending(cause="raised", rank=0, detail=f"{type(error).__name__}: {error}"),
-            )
-            job.set_exception(error)
-        else:
             save_result(run, 0, value)
             job.set_result(value)
-    record_attempt(run, event="end", attempt=attempt, job_id=_ID, state=state, cause=ending.cause, step=None)
-    write_status(run, Status(state=state, job_id=_ID, attempt=attempt, ending=ending))
+        except BaseException as error:
+            state, ending = State.FAILED, Ending(cause="raised", rank=0, detail=f"{type(error).__name__}: {error}")
+            job.set_exception(error)
+            if not isinstance(error, Exception):
+                raise
+        finally:
+            record_attempt(run, event="end", attempt=attempt, job_id=_ID, state=state, cause=ending.cause, step=None)
+            write_status(run, Status(state=state, job_id=_ID, attempt=attempt, ending=ending))
     return job
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
     from pathlib import Path
 
-    from helpers.submission.clusters import Cluster
+    from helpers.submission.clusters import Queue
 
 R = TypeVar("R")
 _FOLLOW_POLL_S = 0.2
@@ -36,7 +36,7 @@ class Job(Future[R]):
         job_id: The scheduler's id at submission.
     """
 
-    def __init__(self, folder: Path, cluster: Cluster | None, job_id: str) -> None:
+    def __init__(self, folder: Path, cluster: Queue | None, job_id: str) -> None:
         super().__init__()
         self.folder = folder
         self._files = RunFolder(folder)
@@ -124,10 +124,22 @@ class Job(Future[R]):
             time.sleep(_FOLLOW_POLL_S)
 
     def __await__(self) -> Generator[Any, None, R]:
-        """Wait in a coroutine; giving up there does not cancel the job."""
+        """Wait in a coroutine; giving up there does not cancel the job.
+
+        A job that was cancelled raises its JobCancelled; ``asyncio.wrap_future`` would make of it a
+        cancellation of the coroutine itself.
+        """
         import asyncio
 
-        return asyncio.shield(asyncio.wrap_future(self)).__await__()
+        loop, ended = asyncio.get_running_loop(), asyncio.Event()
+
+        def wake_up(_: Future[R]) -> None:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(ended.set)
+
+        self.add_done_callback(wake_up)
+        yield from ended.wait().__await__()
+        return self.result()
 
     def __reduce__(self) -> tuple[Any, ...]:
         from helpers.submission.attach import attach
@@ -152,12 +164,16 @@ class Job(Future[R]):
 
     def _end(self, status: Status) -> None:
         """End the future; called by the watcher, once."""
-        if status.state is State.COMPLETED:
-            try:
+        value: Any = None
+        error: BaseException | None = None
+        try:
+            if status.state is State.COMPLETED:
                 value = load_result(self._files, 0)
-            except BaseException as error:  # noqa: BLE001 -- unpickling runs the user's code
-                self.set_exception(error)
             else:
-                self.set_result(value)
+                error = exception_of(self._files, self._description, status)
+        except BaseException as broken:  # noqa: BLE001 -- unpickling runs the user's code
+            error = broken
+        if error is None:
+            self.set_result(value)
         else:
-            self.set_exception(exception_of(self._files, self._description, status))
+            self.set_exception(error)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from helpers.runtime.run_folder import RunFolder
+    from helpers.submission.request import Request
     from helpers.submission.resources import Resources
 
 _PREFIX = "local-"
@@ -29,21 +29,31 @@ class LocalCluster:
 
     name = "local"
 
+    @property
+    def place(self) -> str:
+        """This machine's host name."""
+        return os.uname().nodename
+
+    def settle(self, request: Request) -> Resources:
+        """Leave open what is open: this machine's processes share it.
+
+        Raises:
+            InvalidRequest: If this machine has fewer GPUs than asked for, or the call asks for several nodes.
+        """
+        resources = request.settle()
+        _check_gpus(resources)
+        return resources
+
     def script(
         self,
         run: RunFolder,
-        resources: Resources,
+        resources: Resources,  # noqa: ARG002 -- the description has them
         *,
         job_name: str,  # noqa: ARG002 -- the process list shows the run folder
         setup: Sequence[str],
         requeue: bool,  # noqa: ARG002 -- the supervisor goes on by itself
     ) -> str:
-        """Return the script that begins each attempt.
-
-        Raises:
-            InvalidRequest: If this machine has fewer GPUs than asked for.
-        """
-        _check_gpus(resources)
+        """Return the script that begins each attempt."""
         return local_script(run, python=sys.executable, setup=setup)
 
     def queue(self, run: RunFolder) -> str:
@@ -51,7 +61,7 @@ class LocalCluster:
         with run.batch_log.open("ab") as log:
             process = subprocess.Popen(
                 ["bash", str(run.script)],
-                env=without_scheduler_variables(os.environ),
+                env=_environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -67,11 +77,19 @@ class LocalCluster:
         running = Observation(state=State.RUNNING, word="RUNNING")
         return {job_id: running for job_id in job_ids if _is_running(job_id)}
 
-    def cancel(self, run: RunFolder, job_id: str) -> None:
-        """Ask the supervisor to stop; it gives a Checkpointer the time to save."""
+    def cancel(self, run: RunFolder, job_id: str) -> None:  # noqa: ARG002 -- the mark lies in the run folder
+        """Ask the supervisor to stop; it gives a Checkpointer the time to save.
+
+        It looks for the mark, so that no signal is lost, or ends the script, before it listens.
+        """
         run.cancel_mark.touch()
-        if _is_running(job_id):
-            os.kill(_pid(job_id), signal.SIGTERM)
+
+
+def _environment() -> dict[str, str]:
+    """Return the run's environment: inside a job it sees that job's GPUs and no others."""
+    name = "CUDA_VISIBLE_DEVICES"
+    gpus = {name: os.environ[name]} if name in os.environ else {}
+    return {**without_scheduler_variables(os.environ), **gpus}
 
 
 _children: dict[int, subprocess.Popen[bytes]] = {}

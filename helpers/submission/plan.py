@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from helpers.config import runs_folder
+from helpers.config import runs_folder, working_directory
 from helpers.errors import InvalidRequest
 from helpers.runtime.call import Call, dump_call, write_call
 from helpers.runtime.description import Description, write_description
 from helpers.runtime.files import write_whole
 from helpers.runtime.run_folder import RunFolder, new_run_id
+from helpers.submission.amounts import memory_text
 from helpers.submission.arguments import check_call, describe_arguments, function_name, qualified_name
-from helpers.submission.resources import Resources, make_resources
+from helpers.submission.request import read_request
+
+if TYPE_CHECKING:
+    from helpers.submission.clusters import Cluster
+    from helpers.submission.resources import Resources
 
 _RESOURCE_KEYWORDS = (
     "gpus",
@@ -75,7 +79,7 @@ def make_plan(
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
     *,
-    cluster: str,
+    cluster: Cluster | None,
     settings: Mapping[str, Any],
 ) -> Plan:
     """Check a call and its settings, and work out the run.
@@ -84,7 +88,7 @@ def make_plan(
         function: What each rank calls.
         args: Its arguments.
         kwargs: Its keyword arguments.
-        cluster: Where it goes: ``"slurm"``, ``"local"`` or ``"inline"``.
+        cluster: Where it goes, and what decides there on what is left open; None for this process.
         settings: The keywords of ``submit`` that are this library's.
 
     Raises:
@@ -92,16 +96,18 @@ def make_plan(
     """
     check_call(function, args, kwargs)
     _refuse_what_is_not_there_yet(settings)
-    resources = make_resources(**{key: settings[key] for key in _RESOURCE_KEYWORDS if key in settings})
+    request = read_request(**{key: settings[key] for key in _RESOURCE_KEYWORDS if key in settings})
+    resources = request.settle() if cluster is None else cluster.settle(request)
     name = check_name(settings.get("name") or function_name(function))
     run_id = new_run_id()
-    directory = _working_directory()
+    directory = working_directory()
     description = Description(
         run_id=run_id,
         name=name,
         function=qualified_name(function),
         arguments=describe_arguments(args, kwargs),
-        cluster=cluster,
+        cluster=cluster.name if cluster else "inline",
+        place=cluster.place if cluster else platform.node(),
         python=sys.executable,
         sys_path=[str(Path(entry).absolute()) for entry in sys.path],
         directory=str(directory),
@@ -139,15 +145,6 @@ def check_name(name: Any) -> str:
             hint='name="resnet50-lr3e-4"',
         )
     return text
-
-
-def _working_directory() -> Path:
-    """Return the current folder as the user sees it (``$PWD``): a resolved link may not exist on the nodes."""
-    shown = os.environ.get("PWD")
-    here = Path.cwd()
-    if shown and Path(shown).is_absolute() and Path(shown).exists() and Path(shown).samefile(here):
-        return Path(shown)
-    return here
 
 
 def _refuse_what_is_not_there_yet(settings: Mapping[str, Any]) -> None:
@@ -204,7 +201,7 @@ def _for_people(resources: Resources) -> dict[str, str]:
         "nodes": resources.nodes,
         "processes": resources.processes,
         "cpus": resources.cpus,
-        "mem": None if resources.mem_mb is None else f"{resources.mem_mb / 1024:g}G",
+        "mem": None if resources.mem_mb is None else memory_text(resources.mem_mb),
         "time_min": resources.time_min,
         "partition": resources.partition,
         "account": resources.account,

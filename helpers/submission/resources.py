@@ -1,15 +1,14 @@
-"""Describe what one job asks for, checked by the rules that hold on every cluster."""
+"""Describe what one job asks for, with nothing left open."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from helpers.errors import InvalidRequest
-from helpers.submission.amounts import Gpus, parse_gpus, parse_memory_mb, parse_minutes
+from helpers.submission.amounts import duration_text, memory_text
 
 if TYPE_CHECKING:
-    from datetime import timedelta
+    from helpers.submission.amounts import Gpus
 
 _WARNING_S = 90  # time to finish a step and save; submitit's default too
 _SHORTEST_WARNING_S = 10
@@ -30,6 +29,9 @@ class Resources:
         account: None for the user's default.
         qos: None for the user's default.
         slurm: Other sbatch options by their long names; None removes a default of ours.
+        chosen: Why the choices that were left open are what they are, by keyword.
+        default_time_min: The partition's limit for a job that asks for none, where it is known.
+        gpu_hours: What the job costs if it takes all its time; None where nobody counts.
     """
 
     gpus: Gpus
@@ -42,6 +44,9 @@ class Resources:
     account: str | None = None
     qos: str | None = None
     slurm: dict[str, Any] = field(default_factory=dict)
+    chosen: dict[str, str] = field(default_factory=dict)
+    gpu_hours: float | None = None
+    default_time_min: int | None = None
 
     @property
     def processes_per_node(self) -> int:
@@ -51,9 +56,10 @@ class Resources:
     @property
     def warning_s(self) -> int:
         """Seconds before the time limit at which the job is told, well within the limit."""
-        if self.time_min is None:
+        limit_min = self.time_min or self.default_time_min
+        if limit_min is None:
             return _WARNING_S
-        return max(_SHORTEST_WARNING_S, min(_WARNING_S, self.time_min * 60 // 4))
+        return max(_SHORTEST_WARNING_S, min(_WARNING_S, limit_min * 60 // 4))
 
     def sentence(self) -> str:
         """Say in one line what is asked for."""
@@ -65,91 +71,17 @@ class Resources:
         if self.cpus:
             parts.append(f"{_count(self.cpus, 'CPU')} each")
         if self.mem_mb:
-            parts.append(f"{self.mem_mb / 1024:g}G")
-        parts.append("partition's time limit" if self.time_min is None else _duration(self.time_min))
+            parts.append(memory_text(self.mem_mb))
+        parts.append(self._time())
+        if self.gpu_hours:
+            parts.append(f"at most {self.gpu_hours:.3g} GPU-hours")
         return " · ".join(parts)
 
-
-def make_resources(
-    *,
-    gpus: int | str = 0,
-    nodes: int | None = None,
-    processes: int | None = None,
-    cpus: int | None = None,
-    mem: str | float | None = None,
-    time: str | float | timedelta | None = None,
-    partition: str | None = None,
-    account: str | None = None,
-    qos: str | None = None,
-    slurm: dict[str, Any] | None = None,
-) -> Resources:
-    """Check what a caller asked for and work out the rest.
-
-    Raises:
-        InvalidRequest: If a value is out of range, or GPUs or processes cannot be spread evenly over the nodes.
-    """
-    for name, value in {"nodes": nodes, "processes": processes, "cpus": cpus}.items():
-        _check_positive(name, value)
-    wanted = parse_gpus(gpus)
-    machines = nodes or 1
-    ranks = processes if processes is not None else (wanted.count or machines)
-    _check_even("gpus", wanted.count, machines)
-    _check_even("processes", ranks, machines)
-    return Resources(
-        gpus=wanted,
-        nodes=machines,
-        processes=ranks,
-        cpus=cpus,
-        mem_mb=None if mem is None else parse_memory_mb(mem),
-        time_min=None if time is None else parse_minutes(time),
-        partition=partition,
-        account=account,
-        qos=qos,
-        slurm=_check_slurm_options(slurm or {}),
-    )
-
-
-def _check_positive(name: str, value: Any) -> None:
-    if value is None:
-        return
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise InvalidRequest(f"{name} is a whole number from 1 up; got {value!r}.", hint=f"{name}=1")
-
-
-def _check_even(name: str, count: int, nodes: int) -> None:
-    if count % nodes:
-        possible = [str(n) for n in range(1, count + 1) if count % n == 0]
-        raise InvalidRequest(
-            f"{count} {name} cannot be spread evenly over {nodes} nodes.",
-            hint=f"nodes={possible[-1] if len(possible) < 2 else possible[1]} (possible: {', '.join(possible)})",  # noqa: PLR2004 -- a number has two divisors or more
-        )
-
-
-_OWN_OPTIONS = {
-    "gpus": "gpus", "gpus-per-node": "gpus", "gres": "gpus", "nodes": "nodes", "ntasks": "processes",
-    "ntasks-per-node": "processes", "cpus-per-task": "cpus", "mem": "mem", "time": "time",
-    "partition": "partition", "account": "account", "qos": "qos", "job-name": "name", "dependency": "after",
-    "array": "submit_array", "output": "the run folder", "error": "the run folder",
-}  # fmt: skip
-
-
-def _check_slurm_options(options: dict[str, Any]) -> dict[str, Any]:
-    named = {str(name).removeprefix("--").replace("_", "-"): value for name, value in options.items()}
-    for name in named:
-        if name in _OWN_OPTIONS and name != "gres":
-            keyword = _OWN_OPTIONS[name]
-            raise InvalidRequest(
-                f"slurm={{{name!r}: …}} would contradict what this library writes itself.",
-                hint=f"use {keyword}= instead" if keyword.isidentifier() else f"it is set by {keyword}",
-            )
-    return named
+    def _time(self) -> str:
+        if self.time_min is not None:
+            return duration_text(self.time_min)
+        return f"{duration_text(self.default_time_min)} (its default)" if self.default_time_min else "its time limit"
 
 
 def _count(number: int, word: str, plural: str | None = None) -> str:
     return f"{number} {word if number == 1 else plural or word + 's'}"
-
-
-def _duration(minutes: int) -> str:
-    if minutes % 1440 == 0:
-        return f"{minutes // 1440}d"
-    return f"{minutes // 60}h" if minutes % 60 == 0 else f"{minutes}min"

@@ -8,6 +8,8 @@ import sysconfig
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from helpers.errors import InvalidRequest
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -28,10 +30,10 @@ def slurm_script(run: RunFolder, resources: Resources, *, python: str, setup: Se
         "--unbuffered",
         "--export=ALL",
     ]
-    logs = shlex.quote(str(run.logs).replace("%", "%%")) + '/"$HELPERS_ATTEMPT"'
+    logs = shlex.quote(log_path(run.logs)) + '/"$HELPERS_ATTEMPT"'
     return "\n".join(
         [
-            *_opening(run, python),
+            *_opening(run, python, term=":"),
             *_setup(setup),
             "helpers provenance &",
             "",
@@ -46,13 +48,27 @@ def slurm_script(run: RunFolder, resources: Resources, *, python: str, setup: Se
     )
 
 
+def log_path(path: Path) -> str:
+    """Return a log's path so that Slurm, which reads ``%j`` and the like in it, takes it as it stands.
+
+    Raises:
+        InvalidRequest: For a backslash, which turns off also the patterns that tell the ranks' logs apart.
+    """
+    if "\\" in str(path):
+        raise InvalidRequest(
+            f"Slurm cannot write logs into a folder with a backslash in its name: {path}",
+            hint="submit from another folder, or set HELPERS_RUNS=/path/to/runs",
+        )
+    return str(path).replace("%", "%%")
+
+
 def local_script(run: RunFolder, *, python: str, setup: Sequence[str]) -> str:
     """Return the whole script of a run on this machine."""
     return "\n".join(
         [
             "#!/bin/bash",
             "export HELPERS_LOCAL_ID=local-$$",
-            *_opening(run, python),
+            *_opening(run, python, term="''"),
             *_setup(setup),
             "helpers provenance &",
             "",
@@ -63,10 +79,10 @@ def local_script(run: RunFolder, *, python: str, setup: Sequence[str]) -> str:
     )
 
 
-def _opening(run: RunFolder, python: str) -> list[str]:
+def _opening(run: RunFolder, python: str, *, term: str) -> list[str]:
     return [
         "# the ranks are told to stop; this shell waits for them",
-        "trap : TERM",
+        f"trap {term} TERM",
         f"export HELPERS_RUN={shlex.quote(str(run.path))}",
         *_python_path(),
         f'helpers() {{ {shlex.quote(python)} {_BATCH} "$@"; }}',
@@ -102,9 +118,11 @@ def _setup(lines: Sequence[str]) -> list[str]:
     if not lines:
         return []
     return [
-        "# set-up: the first line that fails ends the job",
-        "set -E; trap 'helpers setup-failed $? \"$BASH_COMMAND\"; exit 1' ERR",
+        "# set-up: the first line that fails, or leaves, ends the job",
+        'setup_line() { sed -n "${BASH_LINENO[${#BASH_LINENO[@]} - 2]}p" "$HELPERS_RUN/submission.sh"; }',
+        'setup_failed() { trap - ERR EXIT; helpers setup-failed "$1" "${2:-$(setup_line)}"; exit 1; }',
+        "trap 'setup_failed $?' ERR; trap 'setup_failed $? \"$BASH_COMMAND\"' EXIT",
         *lines,
-        "trap - ERR; set +E",
+        "trap - ERR EXIT; set +eu; set +o pipefail  # what a line has set holds for the lines only",
         "",
     ]

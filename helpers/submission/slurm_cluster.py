@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from helpers.errors import ClusterUnreachable
 from helpers.runtime.pointer import point_to_run
 from helpers.submission import slurm_queue
+from helpers.submission.inventory_cache import current_inventory
+from helpers.submission.placement import place
 from helpers.submission.script import slurm_script
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from helpers.runtime.run_folder import RunFolder
+    from helpers.submission.request import Request
     from helpers.submission.resources import Resources
     from helpers.submission.slurm_executor import RunExecutor
     from helpers.submission.slurm_queue import Observation
@@ -25,8 +29,37 @@ class SlurmCluster:
 
     name = "slurm"
 
+    @property
+    def place(self) -> str:
+        """Slurm's ClusterName; empty where the controller does not answer."""
+        try:
+            return current_inventory(os.environ.get("SLURM_CONF")).cluster
+        except ClusterUnreachable:
+            return ""
+
     def __init__(self) -> None:
         self._executor: RunExecutor | None = None
+
+    def settle(self, request: Request) -> Resources:
+        """Choose partition, nodes and the fair share of them, by what the cluster has.
+
+        Raises:
+            InvalidRequest: If the job could never run.
+            ClusterUnreachable: If the controller does not answer.
+        """
+        if request.partition is None:  # the shell's own choice, which sbatch would have followed
+            request = replace(request, partition=os.environ.get("SBATCH_PARTITION"))
+        fit, why = place(request, current_inventory(os.environ.get("SLURM_CONF")))
+        return request.settle(
+            nodes=fit.nodes,
+            kind=fit.kind,
+            cpus=fit.cpus,
+            mem_mb=fit.mem_mb,
+            partition=fit.partition.name,
+            chosen={"partition": why},
+            gpu_hours=fit.gpu_hours,
+            default_time_min=fit.partition.default_time_min,
+        )
 
     def script(
         self, run: RunFolder, resources: Resources, *, job_name: str, setup: Sequence[str], requeue: bool
@@ -42,19 +75,16 @@ class SlurmCluster:
         """Hand the script to ``sbatch``, and make the run findable by the id that it gets."""
         if self._executor is None:
             raise AssertionError("the script is written before it is queued")
+        cluster = current_inventory(os.environ.get("SLURM_CONF")).cluster  # asked first: once queued, nothing may fail
         job_id = self._executor.queue()
-        point_to_run(run, _cluster_name(os.environ.get("SLURM_CONF")), job_id)
+        point_to_run(run, cluster, job_id)
         return job_id
 
     def observe(self, job_ids: Iterable[str]) -> dict[str, Observation]:
         """Ask ``squeue``, and ``sacct`` for what it has forgotten."""
         return slurm_queue.observe(job_ids)
 
-    def cancel(self, run: RunFolder, job_id: str) -> None:  # noqa: ARG002 -- the id is enough for Slurm
-        """Ask ``scancel``."""
+    def cancel(self, run: RunFolder, job_id: str) -> None:
+        """Ask ``scancel``; a function without a Checkpointer sees the mark and does not wait for Slurm's KILL."""
+        run.cancel_mark.touch()
         slurm_queue.cancel([job_id])
-
-
-@functools.lru_cache(maxsize=8)
-def _cluster_name(slurm_conf: str | None) -> str:  # noqa: ARG001 -- another configuration, another cluster
-    return slurm_queue.cluster_name()

@@ -7,6 +7,7 @@ folder that is complete before ``sbatch``, no fixed pause, and an id that is rea
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -15,9 +16,11 @@ from typing import TYPE_CHECKING, Any
 from submitit import SlurmExecutor
 from submitit.slurm.slurm import _make_sbatch_string
 
+from helpers.config import working_directory
 from helpers.errors import ClusterUnreachable, Rejected
 from helpers.runtime.environment import without_scheduler_variables
 from helpers.runtime.slurm import read_job_id
+from helpers.submission.script import log_path
 
 if TYPE_CHECKING:
     from helpers.runtime.run_folder import RunFolder
@@ -83,7 +86,7 @@ class RunExecutor(SlurmExecutor):
         command = [*self._make_submission_command(self.run.script)]  # sbatch and the script
         command.insert(1, "--parsable")
         for delay in (*_BUSY_DELAYS_S, None):
-            done = _call_sbatch(command)
+            done = _call_sbatch(command, script=self.run.script.read_text(encoding="utf-8"))
             if done.returncode == 0:
                 return _id_in(done.stdout)
             busy = any(text in done.stderr for text in _BUSY)
@@ -93,10 +96,32 @@ class RunExecutor(SlurmExecutor):
         raise _refusal(done.stderr, busy=busy)
 
 
+_OVERRIDING = {
+    "account": "ACCOUNT", "constraint": "CONSTRAINT", "cpus-per-gpu": "CPUS_PER_GPU", "exclusive": "EXCLUSIVE",
+    "gpus-per-node": "GPUS GPUS_PER_NODE GPUS_PER_TASK GPUS_PER_SOCKET GRES", "gres": "GRES GPUS GPUS_PER_NODE",
+    "job-name": "JOB_NAME", "mem": "MEM_PER_NODE MEM_PER_CPU MEM_PER_GPU", "partition": "PARTITION", "qos": "QOS",
+    "reservation": "RESERVATION", "time": "TIMELIMIT",
+}  # fmt: skip
+_NEVER_INHERITED = (
+    "ARRAY_INX", "ERROR", "IGNORE_PBS", "INPUT", "NO_REQUEUE", "OPEN_MODE", "OUTPUT", "REQUEUE", "SIGNAL", "WAIT",
+)  # fmt: skip
+
+
+def _without_overriding(environment: dict[str, str], script: str) -> dict[str, str]:
+    """Return the environment without the ``SBATCH_…`` that would win over what the script asks for.
+
+    To sbatch a variable counts more than a line of the script; here the call is the last word.
+    """
+    asked = set(re.findall(r"^#SBATCH --([a-z-]+)", script, flags=re.MULTILINE))
+    words = [*_NEVER_INHERITED, *(word for option in asked for word in _OVERRIDING.get(option, "").split())]
+    dropped = {f"SBATCH_{word}" for word in words}
+    return {name: value for name, value in environment.items() if name not in dropped}
+
+
 def _other_options(run: RunFolder, resources: Resources, *, requeue: bool) -> dict[str, Any]:
     options = {
-        "output": str(run.batch_log).replace("%", "%%"),
-        "chdir": os.getcwd(),  # noqa: PTH109 -- the path as the user sees it, links not resolved
+        "output": log_path(run.batch_log),
+        "chdir": str(working_directory()),
         "requeue" if requeue else "no-requeue": True,
         "kill-on-invalid-dep": "yes",
         **resources.slurm,
@@ -104,10 +129,11 @@ def _other_options(run: RunFolder, resources: Resources, *, requeue: bool) -> di
     return {name: value for name, value in options.items() if value is not None and value is not False}
 
 
-def _call_sbatch(command: list[str]) -> subprocess.CompletedProcess[str]:
+def _call_sbatch(command: list[str], *, script: str) -> subprocess.CompletedProcess[str]:
     if shutil.which(command[0]) is None:
         raise ClusterUnreachable(f"There is no {command[0]} on PATH.", hint='cluster="local" runs it on this machine')
-    environment = {**without_scheduler_variables(os.environ), "SBATCH_EXPORT": "ALL"}
+    environment = _without_overriding(without_scheduler_variables(os.environ), script)
+    environment["SBATCH_EXPORT"] = "ALL"
     try:
         return subprocess.run(
             command, env=environment, capture_output=True, text=True, timeout=_SBATCH_TIMEOUT_S, check=False

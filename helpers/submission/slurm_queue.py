@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _TIMEOUT_S = 60
 _SEPARATOR = "\x1f"
+_EXIT_CODE_SHIFT, _SIGNAL_MASK = 8, 0x7F  # squeue prints the exit code as wait(2) gives it
 
 _STATES = {
     "PENDING": State.PENDING, "CONFIGURING": State.PENDING, "REQUEUED": State.REQUEUED,
@@ -65,20 +66,27 @@ def observe(job_ids: Iterable[str]) -> dict[str, Observation]:
 
 
 def _ask_squeue(job_ids: set[str]) -> dict[str, Observation]:
-    form = _SEPARATOR.join(["%i", "%T", "%r", "%N"])
+    form = ",".join(f"{field}:{_SEPARATOR}" for field in ("JobArrayID", "State", "Reason", "exit_code", "NodeList"))
     ids = ",".join(sorted(job_ids))
-    done = _run(["squeue", "--noheader", "--array", "--states=all", f"--jobs={ids}", f"--format={form}"])
+    done = _run(["squeue", "--noheader", "--array", "--states=all", f"--jobs={ids}", f"--Format={form}"])
     if done.returncode != 0:
         if "Invalid job id" in done.stderr:
             return {}
         raise ClusterUnreachable(f"squeue: {done.stderr.strip()}", hint="sinfo")
     seen = {}
     for line in done.stdout.splitlines():
-        job_id, word, reason, nodes = line.split(_SEPARATOR)
+        job_id, word, reason, wait_status, nodes, _ = line.split(_SEPARATOR)
         state = _STATES.get(word, State.RUNNING)
         if state is State.PENDING and reason == "DependencyNeverSatisfied":
             state = State.DEPENDENCY_FAILED
-        seen[job_id] = Observation(state=state, word=word, reason=reason, nodes=nodes)
+        seen[job_id] = Observation(
+            state=state,
+            word=word,
+            reason=reason,
+            exit_code=int(wait_status) >> _EXIT_CODE_SHIFT,
+            signal=int(wait_status) & _SIGNAL_MASK or None,
+            nodes=nodes,
+        )
     return {job_id: seen[job_id] for job_id in job_ids if job_id in seen}
 
 
@@ -116,23 +124,21 @@ def cancel(job_ids: Sequence[str]) -> None:
         raise ClusterUnreachable(f"scancel: {done.stderr.strip()}", hint=f"scancel {' '.join(job_ids)}")
 
 
-def cluster_name() -> str:
-    """Return Slurm's own name for this cluster.
-
-    Raises:
-        ClusterUnreachable: If the controller does not answer.
-    """
-    done = _run(["scontrol", "show", "config"])
-    for line in done.stdout.splitlines():
-        name, _, value = line.partition("=")
-        if name.strip() == "ClusterName":
-            return value.strip()
-    raise ClusterUnreachable(f"Slurm is configured here and does not answer: {done.stderr.strip()}", hint="sinfo")
-
-
 def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
     environment = {**without_filters(os.environ), "SLURM_TIME_FORMAT": "%s"}
     try:
         return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ClusterUnreachable(f"{command[0]}: {error}", hint="sinfo") from error
+
+
+def ask_slurm(command: list[str]) -> str:
+    """Return what one of Slurm's commands prints.
+
+    Raises:
+        ClusterUnreachable: If it fails or does not answer.
+    """
+    done = _run(command)
+    if done.returncode != 0:
+        raise ClusterUnreachable(f"Slurm is configured here and does not answer: {done.stderr.strip()}", hint="sinfo")
+    return done.stdout

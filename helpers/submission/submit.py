@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
-from helpers.errors import InvalidRequest, Rejected
+from helpers.errors import ClusterUnreachable, InvalidRequest, Rejected
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -94,16 +94,18 @@ class Executor:
         """Submit one call; see :func:`submit`."""
         from helpers.submission.arguments import check_callable, function_name
         from helpers.submission.clusters import choose_cluster
-        from helpers.submission.inline import run_inline
+        from helpers.submission.inline import INLINE_SCRIPT, run_inline
         from helpers.submission.plan import make_plan
 
         check_callable(function)
         name = self._settings.get("cluster") or "auto"
         if name == "inline":
-            plan = make_plan(function, args, kwargs, cluster=name, settings=self._settings)
+            plan = make_plan(function, args, kwargs, cluster=None, settings=self._settings)
+            if self._settings.get("dry_run"):
+                return cast("Job[R]", _preview(plan, INLINE_SCRIPT))
             return run_inline(plan, function, args, kwargs)
         cluster = choose_cluster(name, call=f"submit({function_name(function)}, …)")
-        plan = make_plan(function, args, kwargs, cluster=cluster.name, settings=self._settings)
+        plan = make_plan(function, args, kwargs, cluster=cluster, settings=self._settings)
         script = cluster.script(
             plan.run,
             plan.resources,
@@ -133,7 +135,7 @@ def _queue(plan: Plan, script: str, cluster: Cluster) -> Job[Any]:
     plan.write(script)
     try:
         job_id = cluster.queue(plan.run)
-    except Rejected:
+    except (Rejected, ClusterUnreachable):
         shutil.rmtree(plan.run.path)
         raise
     record_attempt(plan.run, event="queued", attempt=0, job_id=job_id, step=None)

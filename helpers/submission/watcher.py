@@ -6,9 +6,11 @@ cannot tell any more: cancelled, killed with their batch script, or lost with th
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 import time
+import traceback
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from helpers.submission.job import Job
+    from helpers.submission.slurm_queue import Observation
 
 _POLL_S = 0.1
 _SLOW_POLL_S = 0.5
@@ -31,11 +34,12 @@ _SETTLE_S = 3.0  # how long a file that the job has written may take to be seen 
 
 @dataclass
 class _Watched:
-    """A job and since when the scheduler has called it ended."""
+    """A job, since when the scheduler has called it ended, and how, while it still knew."""
 
     job: Job[Any]
     since: float
     ended_since: float | None = None
+    ended_how: Observation | None = None
 
 
 class Watcher:
@@ -63,13 +67,21 @@ class Watcher:
                 if not watched:
                     self._thread = None
                     return
-            ended = [entry for entry in watched if self._end_by_folder(entry)]
-            remaining = [entry for entry in watched if entry not in ended]
-            if remaining and time.monotonic() >= self._next_question:
-                ended += self._ask_scheduler(remaining)
+            try:
+                self._look_at(watched)
+            except Exception:  # noqa: BLE001 -- one broken run must not leave the callers of all others waiting
+                traceback.print_exc()
+                time.sleep(_ASK_EVERY_S)
             with self._lock:
-                self._watched = [entry for entry in self._watched if entry not in ended]
-            time.sleep(self._poll_s(remaining))
+                self._watched = [entry for entry in self._watched if not entry.job.done()]
+            time.sleep(self._poll_s(watched))
+
+    def _look_at(self, watched: list[_Watched]) -> None:
+        for entry in watched:
+            self._end_by_folder(entry)
+        remaining = [entry for entry in watched if not entry.job.done()]
+        if remaining and time.monotonic() >= self._next_question:
+            self._ask_scheduler(remaining)
 
     @staticmethod
     def _poll_s(watched: Iterable[_Watched]) -> float:
@@ -77,16 +89,13 @@ class Watcher:
         return _POLL_S if time.monotonic() - newest < _FAST_FOR_S else _SLOW_POLL_S
 
     @staticmethod
-    def _end_by_folder(entry: _Watched) -> bool:
+    def _end_by_folder(entry: _Watched) -> None:
         status = _final_status(entry.job)
-        if status is None:
-            return False
-        entry.job._end(status)  # noqa: SLF001 -- the watcher is the one that ends a job
-        return True
+        if status is not None:
+            entry.job._end(status)  # noqa: SLF001 -- the watcher is the one that ends a job
 
-    def _ask_scheduler(self, watched: list[_Watched]) -> list[_Watched]:
-        cluster = watched[0].job._cluster  # noqa: SLF001
-        ended: list[_Watched] = []
+    def _ask_scheduler(self, watched: list[_Watched]) -> None:
+        pause = _ASK_EVERY_S
         by_cluster: dict[str, list[_Watched]] = {}
         for entry in watched:
             by_cluster.setdefault(getattr(entry.job._cluster, "name", ""), []).append(entry)  # noqa: SLF001
@@ -98,40 +107,40 @@ class Watcher:
             try:
                 seen = cluster.observe(ids.values())
             except ClusterUnreachable as error:
-                self._back_off(error)
-                return ended
-            ended += [entry for entry in entries if self._end_by_scheduler(entry, ids[id(entry)], seen)]
-        self._pause = _ASK_EVERY_S
-        self._next_question = time.monotonic() + self._pause
-        return ended
+                pause = self._longer_pause(error)
+                continue
+            for entry in entries:
+                self._end_by_scheduler(entry, ids[id(entry)], seen)
+        self._pause = pause
+        self._next_question = time.monotonic() + pause
 
-    def _back_off(self, error: ClusterUnreachable) -> None:
+    def _longer_pause(self, error: ClusterUnreachable) -> float:
         """Ask less and less often while the controller is silent; say so once."""
         if self._pause == _ASK_EVERY_S:
             print(f"helpers: {error.message} Asking again until it does; the jobs go on.", file=sys.stderr)
-        self._pause = min(self._pause * 2, _LONGEST_PAUSE_S)
-        self._next_question = time.monotonic() + self._pause
+        return min(self._pause * 2, _LONGEST_PAUSE_S)
 
     @staticmethod
-    def _end_by_scheduler(entry: _Watched, job_id: str, seen: dict[str, Any]) -> bool:
+    def _end_by_scheduler(entry: _Watched, job_id: str, seen: dict[str, Any]) -> None:
         """End a job that the scheduler calls ended, once its own word has had time to arrive."""
         observation = seen.get(job_id)
         if observation is not None and not observation.state.is_final:
-            entry.ended_since = None
-            return False
+            entry.ended_since = entry.ended_how = None
+            return
         now = time.monotonic()
         entry.ended_since = entry.ended_since or now
+        entry.ended_how = observation or entry.ended_how
         if now - entry.ended_since < _SETTLE_S:
-            return False
+            return
         run = entry.job._files  # noqa: SLF001
         if entry.job.id != job_id:  # a successor has been queued since
-            return False
+            return
         status = _final_status(entry.job)
         if status is None:
-            status = status_from_scheduler(read_status(run), job_id, observation)
-            write_status(run, status)  # what the queue forgets, the run remembers
+            status = status_from_scheduler(run, job_id, entry.ended_how)
+            with contextlib.suppress(OSError):  # somebody has removed the run folder
+                write_status(run, status)  # what the queue forgets, the run remembers
         entry.job._end(status)  # noqa: SLF001
-        return True
 
 
 def _final_status(job: Job[Any]) -> Status | None:

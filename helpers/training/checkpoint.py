@@ -1,10 +1,12 @@
-"""Keep a training's state, so that whatever stops the job costs no finished work."""
+"""Keep a training's state, so that whatever stops the job costs no finished work.
+
+Longer than most modules here because half of it is the public contract's docstrings.
+"""
 
 from __future__ import annotations
 
 import sys
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from helpers.errors import InvalidRequest
@@ -14,10 +16,9 @@ from helpers.training import manifest as manifests
 from helpers.training.best import judge
 from helpers.training.durations import read_rhythm
 from helpers.training.encoding import Encoder
-from helpers.training.lease import Lease
 from helpers.training.loading import (
-    choose_folder,
     load_checkpoint,
+    open_folder,
     read_own,
     read_shared,
     read_whole,
@@ -25,13 +26,14 @@ from helpers.training.loading import (
 )
 from helpers.training.peers import meet_peers
 from helpers.training.saving import ARRIVAL_S, SaveFailed, Saver
-from helpers.training.state import capture, restore
+from helpers.training.state import at_last_step, capture, finish_loaders, restore
 from helpers.training.stop_agreement import Action, LoneAgreement, SharedAgreement
-from helpers.training.storage import CheckpointFolder, Position
+from helpers.training.storage import Position
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, MutableMapping
     from datetime import timedelta
+    from pathlib import Path
 
 
 class Checkpointer:
@@ -76,22 +78,14 @@ class Checkpointer:
         self._durable: Position | None = None  # the newest checkpoint that this run can go on from
         self._resumed_from: str | None = None
         self._complained = False
+        self._restores = 0
+        self._in_epoch = False
+        self._deferred = Action.NOTHING
         Encoder().encode(capture(state))  # what cannot be kept is refused now, not in ten minutes
         self._peers = meet_peers("checkpointer")
-        self._restores = 0
         attempt = current_run().attempt
-        lease: list[Lease] = []
-
-        def prepare() -> str:
-            path = choose_folder(folder)
-            path.mkdir(parents=True, exist_ok=True)
-            lease.append(Lease(path, attempt))
-            CheckpointFolder(path).clean(attempt)
-            return str(path)
-
-        path = self._peers.main_decides("folder", prepare, timeout_s=ARRIVAL_S)
-        self._folder = CheckpointFolder(Path(path))
-        self._saver = Saver(self._folder, self._peers, lease[0] if lease else None, attempt)
+        self._folder, lease = open_folder(folder, self._peers, attempt)
+        self._saver = Saver(self._folder, self._peers, lease, attempt)
         self._agreement: LoneAgreement | SharedAgreement = (
             LoneAgreement(every_s) if self._peers.world_size == 1 else SharedAgreement(self._peers, every_s)
         )
@@ -106,17 +100,19 @@ class Checkpointer:
 
         The newest whole checkpoint is restored first. The position *within* an epoch is the loader's to
         know: it must be part of the state (see :func:`make_loader`). A stop that came during evaluation is
-        met here, at the end of the epoch. After the last epoch the state is saved.
+        met here, at the end of the epoch. After the last epoch the state is saved, and a stop is not heeded.
         """
         self._restore_once()
         while self._epoch < count:
+            self._in_epoch = True
             yield self._epoch
-            self._finish_loaders()
+            self._in_epoch = False
+            finish_loaders(self._state)
             self._epoch += 1
             position = Position(self._step, self._epoch)
             if self._epoch < count:
-                self._act(self._agreement.reach_boundary(), position)
-            else:
+                self._act(max(self._agreement.reach_boundary(), self._deferred), position)
+            else:  # what is left is less than a requeue takes
                 self._save_and_go_on(position)
 
     def steps(self, count: int) -> Iterator[int]:
@@ -147,8 +143,8 @@ class Checkpointer:
         action = self._agreement.reach_boundary()
         if self._every_steps is not None and self._step % self._every_steps == 0:
             action = max(action, Action.SAVE)
-        if action is not Action.NOTHING:
-            self._act(action, Position(self._step))
+        if action is not Action.NOTHING or self._deferred is not Action.NOTHING:
+            self._act(max(action, self._deferred), Position(self._step))
 
     def save(self) -> None:
         """Save now, at the current step; every rank calls this. Right after ``step()`` is the place for it.
@@ -266,15 +262,19 @@ class Checkpointer:
             )
         self._restored = True
 
-    def _finish_loaders(self) -> None:
-        """Move the loaders of the state to their next epoch, so that what is saved now says so."""
-        for value in self._state.values():
-            finish = getattr(value, "finish_epoch", None)
-            if callable(finish):
-                finish()
-
     def _act(self, action: Action, position: Position) -> None:
-        if action is Action.LEAVE:
+        """Do what was agreed, or put it off from an epoch's last step to the epoch's end.
+
+        A run that went on from the last step would find its loop over the loader empty, and whatever the code
+        after that loop expects from it missing. A stop is saved there all the same, in case the scheduler
+        does not wait for the evaluation.
+        """
+        self._deferred = Action.NOTHING
+        if self._in_epoch and action is not Action.NOTHING and at_last_step(self._state):
+            self._deferred = action
+            if action is Action.LEAVE:
+                self._save_and_go_on(position)
+        elif action is Action.LEAVE:
             self._leave(position)
         elif action is Action.SAVE:
             self._save_and_go_on(position)

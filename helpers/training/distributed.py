@@ -144,7 +144,7 @@ def _use_cards(cards: list[dict[str, Any]], run: Run) -> None:
 
 
 def _choose_interface(run: Run, cards: list[dict[str, Any]], host: str) -> None:
-    """Name the network interface that leads to the others.
+    """Name the network interface that leads to the others, until the group ends.
 
     Left to itself gloo takes the one that the machine's own name resolves to, often ``127.0.1.1``.
     """
@@ -159,6 +159,7 @@ def _choose_interface(run: Run, cards: list[dict[str, Any]], host: str) -> None:
         names = [name for name, all_ in psutil.net_if_addrs().items() if any(a.address == own for a in all_)]
         if names:
             os.environ[_GLOO_VARIABLE] = names[0]
+            peers.close_before_end(lambda: os.environ.pop(_GLOO_VARIABLE, None))
 
 
 def _end(run: Run, store: Store, *, patience_s: float) -> None:
@@ -202,6 +203,7 @@ def _abandon(run: Run, store: Store, error: BaseException) -> None:
         if first != story:
             error.add_note(f"This follows an earlier failure, in {first}")
             time.sleep(_FIRST_FAILURE_S)
+    peers.close_all()
     _destroy_bounded()
 
 

@@ -18,7 +18,7 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from helpers.errors import HelpersError, InvalidRequest
 from helpers.runtime.current import current_run
-from helpers.training.loader_workers import SeededDataset, TensorBatches, WorkerStart
+from helpers.training.loader_workers import SeededDataset, TensorBatches, WorkerStart, quiet_start
 from helpers.training.random_state import derive_seed
 
 if TYPE_CHECKING:
@@ -181,6 +181,11 @@ class Loader:
         """The epoch of the iteration that runs or comes next, from 0."""
         return self._epoch
 
+    @property
+    def at_end(self) -> bool:
+        """Whether the last batch of an epoch has been given and the next epoch has not begun."""
+        return self._cursor > 0 and not self._resumed and self._share.batches_left(self._cursor) == 0
+
     def finish_epoch(self) -> None:
         """Move to the next epoch if this one has been begun; the ``Checkpointer`` calls this at its end."""
         if self._cursor > 0 and not self._resumed:
@@ -220,7 +225,9 @@ class Loader:
             return
         # of our own: torch's loader would draw from the global generator, once an epoch and once a resume
         self._generator.manual_seed(derive_seed(self._seed, self._epoch, self._share.rank))
-        for batch in self._loader:
+        with quiet_start():
+            batches = iter(self._loader)
+        for batch in batches:
             if turn != self._turn:
                 raise LoaderMisused(
                     "A loader was iterated over anew while an earlier iteration still ran.",

@@ -6,6 +6,7 @@ import os
 import random
 import signal
 import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import torch
 from torch.utils.data import Dataset, get_worker_info
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from torch.utils.data import TensorDataset
 
@@ -49,6 +50,19 @@ class TensorBatches(Dataset[Any]):
     def __getitems__(self, batch: list[Any]) -> list[torch.Tensor]:
         """Return one tensor, (batch, ...), for each of the data set's."""
         return [tensor[batch[1].to(tensor.device)] for tensor in self._tensors]
+
+
+@contextmanager
+def quiet_start() -> Iterator[None]:
+    """Hold SIGTERM back while workers are started, so that they never hear one before they are deaf to it.
+
+    Children inherit the mask. The process itself hears the signal in another thread, or right afterwards.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class WorkerStart:

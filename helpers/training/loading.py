@@ -15,8 +15,9 @@ from helpers.runtime.run_folder import new_run_id
 from helpers.training import manifest as manifests
 from helpers.training.decoding import Decoder, references
 from helpers.training.encoding import ObjectState
+from helpers.training.lease import Lease
 from helpers.training.random_state import restore_random_state, seed_afresh
-from helpers.training.saving import STATE_FILE, TENSOR_FILE, rank_file
+from helpers.training.saving import ARRIVAL_S, STATE_FILE, TENSOR_FILE, rank_file
 from helpers.training.state import find_generators, restore
 from helpers.training.storage import CheckpointFolder
 from helpers.training.tensor_file import check_file, read_file, read_tensors
@@ -38,6 +39,25 @@ def choose_folder(folder: str | Path | None) -> Path:
     path = Path("runs", "local", new_run_id(), "checkpoints").absolute()
     print(f"helpers: a new run; to go on with it: Checkpointer(..., folder={str(path)!r})", file=sys.stderr, flush=True)
     return path
+
+
+def open_folder(folder: str | Path | None, peers: Peers, attempt: int) -> tuple[CheckpointFolder, Lease | None]:
+    """Make the folder that all ranks save to; rank 0 takes its lease and removes what was left half done.
+
+    Raises:
+        FolderTaken: In rank 0, if another process writes there.
+    """
+    lease: list[Lease] = []
+
+    def prepare() -> str:
+        path = choose_folder(folder)
+        path.mkdir(parents=True, exist_ok=True)
+        lease.append(Lease(path, attempt))
+        CheckpointFolder(path).clean(attempt)
+        return str(path)
+
+    path = peers.main_decides("folder", prepare, timeout_s=ARRIVAL_S)
+    return CheckpointFolder(Path(path)), lease[0] if lease else None
 
 
 def find_checkpoint_folder(source: object) -> Path:

@@ -28,7 +28,7 @@ _TIMEOUT = timedelta(minutes=5)  # of one answer of the store itself, not of a p
 _names = itertools.count()
 _address: rendezvous.Address | None = None
 _hosted: list[rendezvous.Connection] = []  # a store ends with its last reference
-_closers: list[Callable[[], None]] = []
+_closers: list[Callable[[], object]] = []
 
 
 class PeersLost(HelpersError, RuntimeError):
@@ -176,7 +176,7 @@ def keep_store(connection: rendezvous.Connection) -> None:
     _hosted.append(connection)
 
 
-def close_before_end(closer: Callable[[], None]) -> None:
+def close_before_end(closer: Callable[[], object]) -> None:
     """Have ``closer`` called before the process group ends."""
     _closers.append(closer)
 

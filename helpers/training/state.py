@@ -13,6 +13,8 @@ from torch.nn.parallel import DistributedDataParallel
 from helpers.errors import HelpersError, InvalidRequest
 from helpers.training.encoding import ObjectState
 
+_GENERATORS = (torch.Generator, random.Random, np.random.Generator)
+
 
 class StateMismatch(HelpersError, ValueError):
     """A checkpoint does not fit the objects that it is to be loaded into."""
@@ -32,7 +34,7 @@ def capture(value: Any, path: str = "state") -> Any:
         )
     if is_object(target):
         return ObjectState(target.state_dict())
-    if isinstance(target, (torch.Generator, random.Random, np.random.Generator)):
+    if isinstance(target, _GENERATORS):
         return ObjectState(_generator_state(target))
     if type(target) is dict or (isinstance(target, MutableMapping) and path == "state"):
         return {key: capture(item, f"{path}.{key}") for key, item in target.items()}
@@ -55,13 +57,13 @@ def restore(current: Any, saved: Any, path: str = "state") -> Any:
     target = unwrap(current)
     if isinstance(saved, ObjectState):
         return _restore_object(current, target, saved.state, path)
-    if is_object(target) or isinstance(target, torch.Generator):
+    if is_object(target) or isinstance(target, _GENERATORS):
         raise StateMismatch(f"{path} was saved as a plain {type(saved).__name__}; now it is {_name(target)}.")
     if isinstance(target, torch.Tensor) and isinstance(saved, torch.Tensor):
         return _restore_tensor(target, saved, path)
     if isinstance(target, MutableMapping) and isinstance(saved, dict):
         return _restore_mapping(target, saved, path)
-    if type(target) in {list, tuple} and type(saved) is type(target) and any(map(_is_in_place, target)):
+    if type(target) in {list, tuple} and type(saved) is type(target) and _holds_in_place(target):
         return _restore_sequence(target, saved, path)
     if isinstance(target, MutableSequence) and isinstance(saved, list):
         target[:] = saved
@@ -71,7 +73,7 @@ def restore(current: Any, saved: Any, path: str = "state") -> Any:
 
 def find_generators(value: Any, path: str = "state") -> dict[str, Any]:
     """Return the random generators in a state, by path: unlike all else they differ from rank to rank."""
-    if isinstance(value, (torch.Generator, random.Random, np.random.Generator)):
+    if isinstance(value, _GENERATORS):
         return {path: value}
     found: dict[str, Any] = {}
     if isinstance(value, MutableMapping):
@@ -81,6 +83,21 @@ def find_generators(value: Any, path: str = "state") -> dict[str, Any]:
         for index, item in enumerate(value):
             found |= find_generators(item, f"{path}.{index}")
     return found
+
+
+def finish_loaders(state: MutableMapping[str, Any]) -> None:
+    """Move the loaders in a state to their next epoch, so that what is saved from now on says so."""
+    for loader in _loaders(state):
+        loader.finish_epoch()
+
+
+def at_last_step(state: MutableMapping[str, Any]) -> bool:
+    """Say whether a loader in a state has given the last batch of its epoch."""
+    return any(loader.at_end for loader in _loaders(state))
+
+
+def _loaders(state: MutableMapping[str, Any]) -> list[Any]:
+    return [value for value in state.values() if callable(getattr(value, "finish_epoch", None))]
 
 
 def unwrap(value: Any) -> Any:
@@ -104,8 +121,12 @@ def is_object(value: Any) -> bool:
     return callable(getattr(value, "state_dict", None)) and callable(getattr(value, "load_state_dict", None))
 
 
-def _is_in_place(value: Any) -> bool:
-    return isinstance(value, (torch.Tensor, MutableMapping)) or is_object(unwrap(value))
+def _holds_in_place(value: Any) -> bool:
+    """Say whether there is something in ``value`` that must be loaded in place."""
+    if isinstance(value, (torch.Tensor, *_GENERATORS)) or is_object(unwrap(value)):
+        return True
+    items = value.values() if isinstance(value, MutableMapping) else value
+    return isinstance(value, (MutableMapping, list, tuple)) and any(map(_holds_in_place, items))
 
 
 def _restore_object(current: Any, target: Any, state: Any, path: str) -> Any:
@@ -144,7 +165,7 @@ def _restore_tensor(target: torch.Tensor, saved: torch.Tensor, path: str) -> tor
 
 def _restore_mapping(target: MutableMapping[Any, Any], saved: dict[Any, Any], path: str) -> Any:
     missing = [key for key in target if key not in saved]
-    if missing and (path == "state" or any(_is_in_place(target[key]) for key in missing)):
+    if missing and (path == "state" or any(_holds_in_place(target[key]) for key in missing)):
         raise StateMismatch(
             f"The checkpoint has no {', '.join(map(repr, missing))} in {path}; it has {sorted(map(str, saved))}.",
             hint="Begin a new run, or load parts with Checkpointer.load(folder, name).",

@@ -19,6 +19,7 @@ from typing import get_args
 from tests.cluster.availability import why_unavailable
 from tests.cluster.cluster import PREFIX, Cluster, remove_abandoned
 from tests.cluster.failure import ClusterError
+from tests.cluster.layout import Layout
 from tests.cluster.processes import alive
 from tests.cluster.settings import ClusterSettings, ProcessTracking
 from tests.cluster.startup import SLURMCTLD, nodes_are_idle
@@ -47,7 +48,7 @@ def up(options: argparse.Namespace) -> int:
     record = read_record(options.folder)
     if record is not None and _runs(record):
         _say(f"cluster: runs already, with the settings it was started with: {options.folder}")
-        print(_export_line(record))
+        print(_export_line(record.layout))
         return 0
     if record is not None:
         _say(f"cluster: removing what is left of one that no longer runs: {options.folder}")
@@ -56,7 +57,7 @@ def up(options: argparse.Namespace) -> int:
     cluster = Cluster(_settings(options), folder=options.folder, background=True)
     cluster.start()
     _say(f"cluster: up in {time.monotonic() - begin:.1f} s: {', '.join(cluster.nodes)}")
-    print(f"export SLURM_CONF={shlex.quote(str(cluster.layout.slurm_conf))}")
+    print(_export_line(cluster.layout))
     return 0
 
 
@@ -85,7 +86,7 @@ def status(options: argparse.Namespace) -> int:
         _say(f"{file.name:24} {'ended' if pid is None else f'pid {pid}'}")
     _say(f"proctrack {record.proctrack}, accounting {'on' if record.accounting else 'off'}")
     _say("both nodes are idle" if nodes_are_idle(record.layout) else "not every node is idle; see sinfo")
-    print(_export_line(record))
+    print(_export_line(record.layout))
     return 0 if _runs(record) else 1
 
 
@@ -94,8 +95,9 @@ def _runs(record: Record) -> bool:
     return pid_file.is_file() and alive(pid_file.read_text()) is not None
 
 
-def _export_line(record: Record) -> str:
-    return f"export SLURM_CONF={shlex.quote(str(record.layout.slurm_conf))}"
+def _export_line(layout: Layout) -> str:
+    """Name the cluster; and say that its GPUs are stand-ins, so that training may use the CPU in their place."""
+    return f"export SLURM_CONF={shlex.quote(str(layout.slurm_conf))} HELPERS_ALLOW_CPU=1"
 
 
 def _settings(options: argparse.Namespace) -> ClusterSettings:

@@ -239,7 +239,7 @@ def test_a_cluster_whose_process_was_killed_can_be_removed(tmp_path: Path) -> No
 def test_up_status_and_down_by_hand(tmp_path: Path) -> None:
     """`up` prints one line for the shell and leaves the cluster running; a second one prints it again."""
     folder = ["--folder", str(tmp_path / "cluster")]
-    line = f"export SLURM_CONF={tmp_path}/cluster/etc/slurm.conf\n"
+    line = f"export SLURM_CONF={tmp_path}/cluster/etc/slurm.conf HELPERS_ALLOW_CPU=1\n"
     started = python("-m", "tests.cluster", "up", "--no-accounting", "--proctrack", "linuxproc", *folder)
     assert (started.returncode, started.stdout) == (0, line)
     again = python("-m", "tests.cluster", "up", *folder)

@@ -4,10 +4,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from helpers.cli.commands import Commands
 
 from .config import Config
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+app = typer.Typer(cls=Commands, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
 JOB = "The job (what is unset, helpers decides and says)"
 
@@ -29,6 +30,7 @@ def train(
 ) -> None:
     """Train a network as a job: on Slurm where there is one, else on this machine."""
     from helpers import submit
+    from helpers.cli.following import follow_logs
 
     from .train import train as train_function
 
@@ -37,8 +39,7 @@ def train(
     asked = {name: value for name, value in asked.items() if value is not None}
     job = submit(train_function, config, name="train", cluster="inline" if here else cluster, **asked)
     if follow:
-        for text in job.follow():
-            print(text, end="", flush=True)
+        follow_logs(job, rank=0)
         print(f"test accuracy {job.result():.4f}")
     print(f"files of the run: {job.folder}")
 

@@ -1,6 +1,7 @@
 """Train the network; the same function runs on a laptop, on one GPU and on many."""
 
 import json
+import sys
 from dataclasses import asdict
 
 import torch
@@ -49,7 +50,8 @@ def train(config: Config) -> float:
             right = accuracy(model, validation, device)
             checkpoint.keep_best(accuracy=right)
             if is_main():
-                print(f"{title}: loss {loss.item():.4f}, validation accuracy {right:.4f}", flush=True)
+                line = f"{title}: loss {loss.item():.4f}, validation accuracy {right:.4f}"
+                tqdm.write(line, file=sys.stderr)  # where the bar goes, so that the two keep their order
 
         right = accuracy(model, load(config.data, "test"), device)
         if is_main():

@@ -1,0 +1,180 @@
+"""Each way to end has its own class, a message that says what happened, and a hint."""
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers import errors
+from helpers.runtime.call import save_exception
+from helpers.runtime.description import Description, write_description
+from helpers.runtime.outcome import Kind, Outcome
+from helpers.runtime.run_folder import RunFolder
+from helpers.runtime.status import Ending, State, Status
+from helpers.submission.endings import exception_of, status_from_scheduler, tail
+from helpers.submission.slurm_queue import Observation
+from tests.unit.submission import functions
+
+DESCRIPTION = Description(
+    run_id="1",
+    name="net",
+    function="models.train",
+    arguments=[],
+    cluster="slurm",
+    place="test",
+    python="/env/bin/python",
+    sys_path=[],
+    directory="/",
+    processes=2,
+    nodes=1,
+    gpus=0,
+    time_min=60,
+    warning_s=90,
+    requeue="auto",
+    has_checkpoint_method=False,
+    resources={"mem": "8G"},
+)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunFolder:
+    """A run folder whose rank 1 has failed in attempt 0."""
+    run = RunFolder(tmp_path / "run")
+    run.create()
+    write_description(run, DESCRIPTION)
+    run.begin_attempt()
+    outcome = Outcome(kind=Kind.RAISED, time=1.0, node="gpu1", error="ValueError: boom", traceback="Traceback: boom\n")
+    outcome.write(run.attempt(0).outcome(1))
+    (run.logs / "0" / "1.err").write_text("line 1\nline 2\n")
+    return run
+
+
+def error_for(run: RunFolder, state: State, **ending: Any) -> BaseException:
+    status = Status(state=state, job_id="4711", attempt=0, ending=Ending(**ending))
+    return exception_of(run, DESCRIPTION, status)
+
+
+ENDINGS = [
+    ("killed", State.FAILED, {"signal": "SIGBUS"}, errors.JobKilled, "ended by SIGBUS", "helpers logs 4711"),
+    ("exited", State.FAILED, {"exit_code": 3}, errors.JobExited, "exit code 3", "helpers logs 4711"),
+    ("out_of_memory", State.OUT_OF_MEMORY, {}, errors.JobOutOfMemory, "asked for (8G per node)", 'mem="64G"'),
+    ("timeout", State.TIMEOUT, {}, errors.TimeLimitReached, "time limit of 60 min", "Checkpointer"),
+    ("preempted", State.PREEMPTED, {}, errors.JobPreempted, "give way", "requeue=True"),
+    ("cannot_resume", State.PREEMPTED, {"detail": "no Checkpointer"}, errors.JobPreempted, "no Check", "Checkpointer"),
+    ("no_progress", State.FAILED, {"detail": "2 attempts"}, errors.JobPreempted, "2 attempts", 'save_every="2min"'),
+    ("node_fail", State.NODE_FAIL, {"node": "gpu7"}, errors.NodeFailed, "node gpu7 was lost", "requeue=True"),
+    ("cancelled", State.CANCELLED, {}, errors.JobCancelled, "net was cancelled", "helpers logs 4711"),
+    ("dependency_failed", State.DEPENDENCY_FAILED, {}, errors.DependencyFailed, "never started", "show job 4711"),
+    ("setup", State.FAILED, {"detail": "module load x"}, errors.SetupFailed, "module load x", "bash -c"),
+    ("unsaved", State.FAILED, {"detail": "a lock"}, errors.ResultNotSaved, "returned, but a lock", "current_run()"),
+    ("unloaded", State.FAILED, {"detail": "No module"}, errors.JobFailed, "models.train could not", "import models"),
+    ("lost", State.LOST, {}, errors.JobLost, "not known", "sacct -j 4711"),
+]
+
+
+@pytest.mark.parametrize("expected", ENDINGS, ids=lambda expected: expected[0])
+def test_each_cause_has_its_class_message_and_hint(run: RunFolder, expected: tuple[Any, ...]) -> None:
+    """The caller decides by the class, and a person by the message; the hint can be pasted."""
+    cause, state, facts, kind, message, hint = expected
+    error = error_for(run, state, cause=cause, **facts)
+    assert type(error) is kind
+    assert message in error.message
+    assert hint in error.hint
+
+
+def test_a_cause_of_a_later_version_is_still_an_error_with_its_words(run: RunFolder) -> None:
+    """A run folder may be read by an older helpers than the one that wrote it."""
+    assert "sunspots" in str(error_for(run, State.FAILED, cause="astronomy", detail="sunspots"))
+
+
+def test_facts_name_the_place_and_the_end_of_the_log(run: RunFolder) -> None:
+    """Everything that one would look for next is in the message."""
+    text = str(error_for(run, State.FAILED, cause="killed", rank=1, node="gpu1", exit_code=137, signal="SIGKILL"))
+    for fact in ("job: 4711", f"folder: {run.path}", "node: gpu1", "rank: 1", "exit code: 137", "1.err", "line 2"):
+        assert fact in text
+
+
+def test_an_own_exception_is_raised_as_itself_with_the_remote_traceback(run: RunFolder) -> None:
+    """``except ValueError`` works as if the function had been called here."""
+    save_exception(run, 0, 1, ValueError("boom"))
+    error = error_for(run, State.FAILED, cause="raised", rank=1, detail="ValueError: boom")
+    assert (type(error), str(error)) == (ValueError, "boom")
+    assert "Traceback: boom" in str(error.__cause__)
+    assert "rank: 1" in error.__notes__[0]
+
+
+def test_an_exception_that_cannot_be_rebuilt_is_a_job_failed_with_its_text(run: RunFolder) -> None:
+    """C07: no error about somebody's ``__init__``, and no hang."""
+    save_exception(run, 0, 1, functions.TwoArguments(7, "bad"))
+    error = error_for(run, State.FAILED, cause="raised", rank=1, detail="TwoArguments: bad")
+    assert type(error) is errors.JobFailed
+    assert "TwoArguments: bad" in str(error)
+    assert "Traceback: boom" in str(error.__cause__)
+
+
+def test_an_exception_whose_class_is_gone_is_a_job_failed(run: RunFolder) -> None:
+    """The module may not be importable in the process that looks at the run."""
+    save_exception(run, 0, 1, ValueError("boom"))
+    run.exception(0, 1).write_bytes(pickle.dumps(ValueError("x")).replace(b"builtins", b"no_where"))
+    error = error_for(run, State.FAILED, cause="raised", rank=1, detail="Gone: boom")
+    assert type(error) is errors.JobFailed
+
+
+def test_nothing_is_unpickled_from_a_folder_that_others_can_write_to(run: RunFolder) -> None:
+    """A pickle runs code, with the rights of whoever looks at the run."""
+    save_exception(run, 0, 1, ValueError("boom"))
+    run.private.chmod(0o777)
+    with pytest.raises(PermissionError, match="chmod 700"):
+        error_for(run, State.FAILED, cause="raised", rank=1)
+
+
+def observed(state: State, **facts: Any) -> Observation:
+    return Observation(state=state, word=str(state), **facts)
+
+
+@pytest.mark.parametrize(
+    ("seen", "state", "cause"),
+    [
+        (observed(State.CANCELLED), State.CANCELLED, "cancelled"),
+        (observed(State.TIMEOUT), State.TIMEOUT, "timeout"),
+        (observed(State.NODE_FAIL), State.NODE_FAIL, "node_fail"),
+        (observed(State.OUT_OF_MEMORY, signal=125), State.OUT_OF_MEMORY, "out_of_memory"),
+        (observed(State.FAILED, signal=9), State.FAILED, "killed"),
+        (observed(State.FAILED, exit_code=2), State.FAILED, "exited"),
+        (observed(State.COMPLETED), State.LOST, "lost"),
+        (None, State.LOST, "lost"),
+    ],
+)
+def test_the_scheduler_tells_what_the_job_cannot(
+    run: RunFolder, seen: Observation | None, state: State, cause: str
+) -> None:
+    """Its batch script was ended from outside; without a result COMPLETED is not success."""
+    status = status_from_scheduler(run, "4711", seen)
+    assert (status.state, status.ending and status.ending.cause) == (state, cause)
+
+
+@pytest.mark.parametrize("number", [9, 53, 125])
+def test_a_signal_without_a_name_is_told_by_its_number(run: RunFolder, number: int) -> None:
+    """Slurm's 125 stands for the memory limit; looking for its name ended the watcher, and all futures hung."""
+    status = status_from_scheduler(run, "4711", observed(State.FAILED, signal=number))
+    assert status.ending is not None
+    assert status.ending.signal == {9: "SIGKILL", 53: "signal 53", 125: "signal 125"}[number]
+
+
+@pytest.mark.parametrize(
+    ("due", "state"), [("", State.CANCELLED), (" DUE TO TIME LIMIT", State.TIMEOUT), (" DUE TO PREEMPTION", State.LOST)]
+)
+def test_a_forgotten_job_is_known_by_its_batch_log(run: RunFolder, due: str, state: State) -> None:
+    """Without accounting a controller forgets; slurmstepd has written into the log why it ended the job."""
+    run.batch_log.write_text(
+        f"slurmstepd-gpu1: error: *** JOB 4711 ON gpu1 CANCELLED AT 2030-01-01T00:00:00{due} ***\n"
+    )
+    assert status_from_scheduler(run, "4711", None).state is state
+
+
+def test_the_end_of_a_large_log_is_read_without_the_rest(tmp_path: Path) -> None:
+    """A log may have gigabytes; a progress bar has no newlines but carriage returns."""
+    log = tmp_path / "log"
+    log.write_bytes(b"x" * 10**6 + b"\n" + b"1\r2\r3\nlast")
+    assert tail(log, lines=3) == "2\n3\nlast"
