@@ -2,7 +2,7 @@
 
 The protocol, in the order of its decisions:
 
-1. All ranks returned: the job succeeded.
+1. All ranks returned, and none asked for a requeue: the job succeeded.
 2. A cancel stays a cancel, and the time limit is one, whatever the ranks made of the signal.
 3. A rank that failed outweighs the rest: the job failed, and it is *its* error that is shown. Where a rank
    was killed first, the errors of the others only follow from that.
@@ -96,9 +96,10 @@ def conclude(
     files = run.attempt(attempt)
     outcomes = {rank: read_outcome(files.outcome(rank)) for rank in range(description.processes)}
     reported = {rank: outcome for rank, outcome in outcomes.items() if outcome is not None}
-    if len(reported) == description.processes and all(o.kind is Kind.RETURNED for o in reported.values()):
-        return Conclusion(state=State.COMPLETED, ending=Ending(cause="returned"), exit_code=0)
     log, mark = _tail(run), read_json(files.requeue_mark)
+    all_returned = len(reported) == description.processes and all(o.kind is Kind.RETURNED for o in reported.values())
+    if all_returned and mark is None:
+        return Conclusion(state=State.COMPLETED, ending=Ending(cause="returned"), exit_code=0)
     from_outside = ended_from_outside(run, exit_code=exit_code, saved=mark is not None)
     if from_outside is not None:
         return from_outside
@@ -108,10 +109,10 @@ def conclude(
     if failed and not killed_first:
         return _failure(min(failed)[1], reported)
     if mark is not None and not failed:
-        return _left(reported, end_time, description.warning_s, step=mark["step"])
+        return _left(reported, description, end_time, step=mark["step"])
     death = death or _unseen_death(outcomes, exit_code)
     if death.by_stop_signal and not _started(files) and description.requeue is not False:
-        return _left(reported, end_time, description.warning_s, step=None)
+        return _left(reported, description, end_time, step=None)
     return _unreported_death(files, outcomes, death, log)
 
 
@@ -150,7 +151,9 @@ def _started(files: AttemptFolder) -> bool:
 
 
 def _can_resume(run: RunFolder, description: Description) -> bool:
-    return description.has_checkpoint_method or run.checkpoints.is_dir()
+    """Say whether a second run goes on: by a Checkpointer, or by what an earlier attempt has asked for."""
+    asked_before = any(run.attempt(number).requeue_mark.exists() for number in run.attempts())
+    return description.has_checkpoint_method or run.checkpoints.is_dir() or asked_before
 
 
 def _how_it_could_resume(description: Description) -> str:
@@ -181,13 +184,18 @@ def _failure(rank: int, reported: dict[int, Outcome]) -> Conclusion:
     return Conclusion(state=State.FAILED, ending=ending, exit_code=outcome.exit_code or 1)
 
 
-def _left(reported: dict[int, Outcome], end_time: float | None, warning_s: int, *, step: int | None) -> Conclusion:
+def _left(
+    reported: dict[int, Outcome], description: Description, end_time: float | None, *, step: int | None
+) -> Conclusion:
     """Tell the time limit from a preemption by the job's real end, not by the time that has passed."""
     stops = [outcome.stop_time for outcome in reported.values() if outcome.stop_time is not None]
     stopped = min(stops, default=time.time())
-    by_time_limit = end_time is not None and end_time - stopped <= warning_s + _SIGNAL_MARGIN_S
+    by_time_limit = end_time is not None and end_time - stopped <= description.warning_s + _SIGNAL_MARGIN_S
     signals = sorted({outcome.stop_signal for outcome in reported.values() if outcome.stop_signal})
     ending = Ending(cause="timeout" if by_time_limit else "preempted", signal=",".join(signals) or None)
+    if description.requeue is False:
+        state = State.TIMEOUT if by_time_limit else State.PREEMPTED
+        return Conclusion(state=state, ending=ending, exit_code=1, step=step)
     return Conclusion(state=State.REQUEUED, ending=ending, exit_code=0, step=step)
 
 

@@ -37,7 +37,13 @@ def attach(job: str | Path) -> Job[Any]:
 def all_runs(start: Path) -> list[Path]:
     """Return the run folders of the project around ``start``, oldest first."""
     found = runs_folder(start).glob("*/*/run.json")
-    return [path.parent for path in sorted(found, key=lambda path: path.stat().st_mtime_ns)]
+    return [path.parent for path in sorted(found, key=_age)]
+
+
+def _age(description: Path) -> tuple[str, int]:
+    """Order runs by their id's second, and within it by the file's time."""
+    second = description.parent.name.rpartition("-")[0]
+    return second, description.stat().st_mtime_ns
 
 
 def find_folder(job: str | Path) -> Path:

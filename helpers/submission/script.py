@@ -35,7 +35,7 @@ def slurm_script(run: RunFolder, resources: Resources, *, python: str, setup: Se
         [
             *_opening(run, python, term=":"),
             *_setup(setup),
-            "helpers provenance &",
+            "_helpers provenance &",
             "",
             "# the ranks: Python directly under srun, so that it is Python that gets the signals",
             f"{shlex.join(srun)} \\",
@@ -43,7 +43,7 @@ def slurm_script(run: RunFolder, resources: Resources, *, python: str, setup: Se
             f"  {shlex.quote(python)} {_RANK}",
             "code=$?",
             "wait",
-            "helpers end $code  # decides whether the job is requeued",
+            "_helpers end $code  # decides whether the job is requeued",
         ]
     )
 
@@ -70,7 +70,7 @@ def local_script(run: RunFolder, *, python: str, setup: Sequence[str]) -> str:
             "export HELPERS_LOCAL_ID=local-$$",
             *_opening(run, python, term="''"),
             *_setup(setup),
-            "helpers provenance &",
+            "_helpers provenance &",
             "",
             "# the ranks, started and watched by one supervisor in this very process",
             f"exec {shlex.quote(python)} -P -m helpers.runtime.local",
@@ -85,8 +85,8 @@ def _opening(run: RunFolder, python: str, *, term: str) -> list[str]:
         f"trap {term} TERM",
         f"export HELPERS_RUN={shlex.quote(str(run.path))}",
         *_python_path(),
-        f'helpers() {{ {shlex.quote(python)} {_BATCH} "$@"; }}',
-        'begun=$(helpers begin) || exit; eval "$begun"',
+        f'_helpers() {{ {shlex.quote(python)} {_BATCH} "$@"; }}',
+        'begun=$(_helpers begin) || exit; eval "$begun"',
         "",
     ]
 
@@ -120,7 +120,7 @@ def _setup(lines: Sequence[str]) -> list[str]:
     return [
         "# set-up: the first line that fails, or leaves, ends the job",
         'setup_line() { sed -n "${BASH_LINENO[${#BASH_LINENO[@]} - 2]}p" "$HELPERS_RUN/submission.sh"; }',
-        'setup_failed() { trap - ERR EXIT; helpers setup-failed "$1" "${2:-$(setup_line)}"; exit 1; }',
+        'setup_failed() { trap - ERR EXIT; _helpers setup-failed "$1" "${2:-$(setup_line)}"; exit 1; }',
         "trap 'setup_failed $?' ERR; trap 'setup_failed $? \"$BASH_COMMAND\"' EXIT",
         *lines,
         "trap - ERR EXIT; set +eu; set +o pipefail  # what a line has set holds for the lines only",

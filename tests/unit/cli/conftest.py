@@ -5,11 +5,14 @@ import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from helpers.errors import ClusterUnreachable
+from helpers.submission import slurm_cluster
+from helpers.submission.slurm_cluster import SlurmCluster
 from helpers.submission.slurm_queue import _STATES, Observation
 
 SCRIPT = """
@@ -110,6 +113,8 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
     fake.install("scontrol", "echo 'ClusterName = fake'")
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
     monkeypatch.setenv("SLURM_CONF", str(folder / "slurm.conf"))
+    monkeypatch.setattr(slurm_cluster, "current_inventory", lambda _conf: SimpleNamespace(cluster="fake"))
+    monkeypatch.setattr(SlurmCluster, "settle", lambda _self, request: request.settle())
     monkeypatch.setattr("helpers.submission.slurm_queue.observe", fake.observe)
     monkeypatch.setattr("helpers.submission.watcher.Watcher.watch", lambda *_: None)  # no job here ever ends
     monkeypatch.setattr("helpers.cli.runs._SETTLE_S", 0.2)  # there is no job whose word could be on its way

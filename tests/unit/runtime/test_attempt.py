@@ -135,6 +135,20 @@ class TestConclusion:
         log(run, words)
         assert conclude(run, described(), code=143) == ended
 
+    def test_the_mark_outweighs_a_return(self, run: RunFolder, described: Described) -> None:
+        """A loop that saves in its own way asks for the requeue and returns; it is to go on."""
+        report(run, 0, Kind.RETURNED)
+        report(run, 1, Kind.RETURNED)
+        mark(run)
+        assert conclude(run, described()) == ("REQUEUED", "preempted")
+
+    def test_a_stop_without_a_requeue_is_an_end(self, run: RunFolder, described: Described) -> None:
+        """Submitted with requeue=False, a job that has saved ends; no successor is queued in its place."""
+        report(run, 0, Kind.LEFT)
+        report(run, 1, Kind.LEFT)
+        mark(run)
+        assert conclude(run, described(requeue=False)) == ("PREEMPTED", "preempted")
+
     def test_a_cancel_outweighs_the_mark(self, run: RunFolder, described: Described) -> None:
         """The state is saved, and stays; the job does not come back by itself."""
         report(run, 0, Kind.LEFT)

@@ -23,18 +23,18 @@ export SUBMITIT_EXECUTOR=slurm
 # the ranks are told to stop; this shell waits for them
 trap : TERM
 export HELPERS_RUN='/runs/it'"'"'s 50%/1'
-helpers() { /env/bin/python -P -m helpers.runtime.batch "$@"; }
-begun=$(helpers begin) || exit; eval "$begun"
+_helpers() { /env/bin/python -P -m helpers.runtime.batch "$@"; }
+begun=$(_helpers begin) || exit; eval "$begun"
 
 # set-up: the first line that fails, or leaves, ends the job
 setup_line() { sed -n "${BASH_LINENO[${#BASH_LINENO[@]} - 2]}p" "$HELPERS_RUN/submission.sh"; }
-setup_failed() { trap - ERR EXIT; helpers setup-failed "$1" "${2:-$(setup_line)}"; exit 1; }
+setup_failed() { trap - ERR EXIT; _helpers setup-failed "$1" "${2:-$(setup_line)}"; exit 1; }
 trap 'setup_failed $?' ERR; trap 'setup_failed $? "$BASH_COMMAND"' EXIT
 module load cuda
 export FOO="bar baz"
 trap - ERR EXIT; set +eu; set +o pipefail  # what a line has set holds for the lines only
 
-helpers provenance &
+_helpers provenance &
 
 # the ranks: Python directly under srun, so that it is Python that gets the signals
 srun --ntasks=4 --cpus-per-task=4 --kill-on-bad-exit=1 --unbuffered --export=ALL \
@@ -42,4 +42,4 @@ srun --ntasks=4 --cpus-per-task=4 --kill-on-bad-exit=1 --unbuffered --export=ALL
   /env/bin/python -u -P -m helpers.runtime.rank
 code=$?
 wait
-helpers end $code  # decides whether the job is requeued
+_helpers end $code  # decides whether the job is requeued
