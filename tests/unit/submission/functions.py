@@ -221,3 +221,26 @@ def save_and_leave(total: int) -> int:
     wait_for_stop(120)
     run.ask_for_requeue(step=done)
     raise LeaveForRequeue
+
+
+def odd_only(number: int) -> int:
+    """Fail for even numbers."""
+    if number % 2 == 0:
+        raise ValueError(f"{number} is even")
+    return number
+
+
+def span(number: int, folder: str) -> tuple[int, float, float]:
+    """Leave a trace that can be left once, and tell when this ran."""
+    begin = time.time()
+    (Path(folder) / f"ran-{number}").touch(exist_ok=False)
+    time.sleep(0.3)
+    return number, begin, time.time()
+
+
+def wait_for_file(folder: str, number: int) -> int:
+    """Say that it runs, and wait for the word to go."""
+    (Path(folder) / f"waits-{number}").touch()
+    while not (Path(folder) / "go").exists():
+        time.sleep(0.1)
+    return number
