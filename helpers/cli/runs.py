@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import platform
 import time
 from dataclasses import dataclass, replace
@@ -11,9 +12,11 @@ from helpers.cli.report import note
 from helpers.runtime.description import Description, read_description
 from helpers.runtime.run_folder import RunFolder
 from helpers.runtime.status import State, Status, read_ledger, read_status, write_status
+from helpers.submission.array_status import array_status
 from helpers.submission.attach import all_runs
 from helpers.submission.clusters import choose_cluster
 from helpers.submission.endings import status_from_scheduler
+from helpers.submission.reasons import why_it_waits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,18 +64,35 @@ class RunView:
 
     @property
     def seconds(self) -> float | None:
-        """How long the newest attempt has run; None where it has not started, or its end is not known."""
+        """How long the newest attempt has run; None where it has not started, or its end is not known.
+
+        Of one that Slurm ended, batch script and all: until the last word in its logs.
+        """
         start, end = self._newest("start"), self._newest("end")
         if start is None or self.status.state is State.PENDING:
             return None
         if end is not None and end["attempt"] == start["attempt"]:
             return float(end["time"] - start["time"])
-        return None if self.status.state.is_final else time.time() - start["time"]
+        if not self.status.state.is_final:
+            return float(time.time() - start["time"])
+        last_word = _last_word(RunFolder(self.folder), start["attempt"])
+        return None if last_word is None else max(0.0, last_word - start["time"])
 
     @property
     def why(self) -> str:
-        """Why it waits, or why it ended without a result; empty where there is nothing to say."""
+        """Why it waits, in a sentence, or why it ended without a result; empty where there is nothing to say."""
+        if self.description.elements:
+            return self._word
+        if self.status.state is State.PENDING and self.ledger:
+            return why_it_waits(self.reason, self.id)
+        return self._word
+
+    @property
+    def _word(self) -> str:
+        """The same in the scheduler's word, for programs."""
         ending = self.status.ending
+        if self.description.elements and ending is not None:
+            return ending.detail
         if self.status.state is State.COMPLETED:
             return ""
         if ending is not None and self.status.state.is_final:
@@ -90,13 +110,22 @@ class RunView:
             "seconds": self.seconds,
             "submitted": self.submitted,
             "nodes": self.nodes,
-            "reason": self.why,
+            "reason": self._word,
             "cluster": self.description.cluster,
             "folder": str(self.folder),
         }
 
     def _newest(self, event: str) -> dict[str, Any] | None:
         return next((line for line in reversed(self.ledger) if line["event"] == event), None)
+
+
+def _last_word(run: RunFolder, attempt: int) -> float | None:
+    """Return when something was last printed, by Slurm too: it says in the batch log why it ends a job."""
+    times = []
+    for path in [run.batch_log, *(run.logs / str(attempt)).glob("*")]:
+        with contextlib.suppress(OSError):
+            times.append(path.stat().st_mtime)
+    return max(times, default=None)
 
 
 def newest_runs(start: Path, *, limit: int | None) -> list[Path]:
@@ -131,6 +160,8 @@ def read_runs(folders: Sequence[Path]) -> list[RunView]:
             note(f"{folder} cannot be read: {error}")
             continue
         job_id = ledger[-1]["job_id"] if ledger else ""
+        if description.elements:
+            status = array_status(run, description, job_id)
         status = status or Status(state=State.PENDING, job_id=job_id, attempt=0)
         reason = "" if ledger else "no job id yet: being submitted, or interrupted before it was"
         views.append(RunView(folder=folder, description=description, ledger=ledger, status=status, reason=reason))
@@ -151,7 +182,9 @@ def _observe(views: Sequence[RunView]) -> dict[str, Observation]:
 
 def _can_be_asked(view: RunView) -> bool:
     """Say whether this machine can tell how the run stands: of another's processes it knows nothing."""
-    if not view.id or view.status.state.is_final or view.description.cluster == "inline":
+    if not view.id or view.description.elements or view.description.cluster == "inline":
+        return False
+    if view.status.state.is_final:
         return False
     return view.description.cluster != "local" or view.nodes in {"", platform.node()}
 
