@@ -5,6 +5,9 @@ from helpers.errors import (
     DependencyFailed as DependencyFailed,
 )
 from helpers.errors import (
+    EnvironmentMismatch as EnvironmentMismatch,
+)
+from helpers.errors import (
     HelpersError as HelpersError,
 )
 from helpers.errors import (
@@ -54,10 +57,16 @@ from helpers.errors import (
 )
 from helpers.runtime.current import Run as Run
 from helpers.runtime.current import current_run as current_run
+from helpers.submission.array import JobArray as JobArray
+from helpers.submission.array import attach_array as attach_array
 from helpers.submission.attach import attach as attach
+from helpers.submission.command import submit_command as submit_command
 from helpers.submission.job import Job as Job
 from helpers.submission.submit import Executor as Executor
 from helpers.submission.submit import Preview as Preview
 from helpers.submission.submit import submit as submit
+from helpers.submission.submit import submit_array as submit_array
+from helpers.submission.sweep import call as call
+from helpers.submission.sweep import grid as grid
 
 __version__: str

@@ -16,6 +16,7 @@
         ├── NodeFailed
         ├── JobCancelled        (CancelledError)
         ├── DependencyFailed                  a job that this one waits for did not succeed
+        ├── EnvironmentMismatch               the job's interpreter is missing, or is another one
         ├── SetupFailed                       a line of ``setup`` failed; the function was not called
         ├── ResultNotSaved                    the function returned; its value cannot be pickled
         └── JobLost                           neither Slurm nor the run folder knows what became of it
@@ -163,6 +164,10 @@ class DependencyFailed(JobError):
 
 class SetupFailed(JobError):
     """A line of ``setup`` failed; the function was not called."""
+
+
+class EnvironmentMismatch(JobError):
+    """The job's interpreter is missing on the node, or is another one than at submission."""
 
 
 class ResultNotSaved(JobError):

@@ -7,6 +7,7 @@ The protocol, in the order of its decisions:
 3. A rank that failed outweighs the rest: the job failed, and it is *its* error that is shown. Where a rank
    was killed first, the errors of the others only follow from that.
 4. A mark for a requeue, left by rank 0 when every rank's state was durable, outweighs the exit code.
+   A program that ended because it was asked to stop, and left none, does not go on.
 5. A process that the signal ended before the function was called has lost nothing: it begins again.
 6. Anything else is a death that nobody reported: a signal, or the memory limit.
 """
@@ -16,16 +17,16 @@ from __future__ import annotations
 import re
 import signal
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from helpers.runtime.files import read_json
 from helpers.runtime.outcome import Kind, Outcome, read_outcome
+from helpers.runtime.resumption import ASKED, has_started, how_it_could_resume, newest_checkpoint, why_not_again
 from helpers.runtime.status import (
     Ending,
     State,
     Status,
-    read_ledger,
     read_status,
     record_attempt,
     write_status,
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 
 _SIGNAL_BASE = 128  # a shell reports a process that died by signal n as exit code 128 + n
 _SIGNAL_MARGIN_S = 60  # Slurm may send the warning signal up to 60 s early
-_NO_PROGRESS_LIMIT = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,21 +67,21 @@ def begin(run: RunFolder, description: Description, *, job_id: str, nodes: str) 
     status = read_status(run)
     if status is not None and status.state is State.COMPLETED and status.ending is not None:
         return status.ending
-    earlier = run.attempts()
+    checkpoint = newest_checkpoint(run)
+    refusal = why_not_again(run, description, checkpoint)
+    if refusal is not None and status is not None and status.state.is_final:
+        return refusal  # started by hand after its end: why it had ended stays, and no start is recorded
     attempt = run.begin_attempt()
-    record_attempt(run, event="start", attempt=attempt, job_id=job_id, nodes=nodes, checkpoint=newest_checkpoint(run))
-    refusal = _refusal(run, description, earlier)
+    record_attempt(run, event="start", attempt=attempt, job_id=job_id, nodes=nodes, checkpoint=checkpoint)
     if refusal is None:
         write_status(run, Status(state=State.RUNNING, job_id=job_id, attempt=attempt))
         return attempt
-    if status is not None and status.state.is_final:
-        return refusal  # requeued by hand after its end: why it had ended stays
     state = State.FAILED if refusal.cause == "no_progress" else State.PREEMPTED
     _record_end(run, attempt, job_id, Conclusion(state=state, ending=refusal, exit_code=1))
     return refusal
 
 
-def conclude(
+def conclude(  # noqa: PLR0911 -- one return for each line of the protocol above
     run: RunFolder, description: Description, attempt: int, *, exit_code: int, end_time: float | None
 ) -> Conclusion:
     """Judge an attempt by what its ranks reported, by the mark, and only then by the exit code.
@@ -100,18 +100,19 @@ def conclude(
     all_returned = len(reported) == description.processes and all(o.kind is Kind.RETURNED for o in reported.values())
     if all_returned and mark is None:
         return Conclusion(state=State.COMPLETED, ending=Ending(cause="returned"), exit_code=0)
-    from_outside = ended_from_outside(run, exit_code=exit_code, saved=mark is not None)
-    if from_outside is not None:
+    if from_outside := ended_from_outside(run, exit_code=exit_code, step=mark["step"] if mark is not None else None):
         return from_outside
     death = _first_death(log)
     killed_first = death is not None and death.by_signal and death.rank not in reported
     failed = [(outcome.time, rank) for rank, outcome in reported.items() if outcome.failed]
     if failed and not killed_first:
         return _failure(min(failed)[1], reported)
-    if mark is not None and not failed:
+    if not failed and mark is not None:
         return _left(reported, description, end_time, step=mark["step"])
+    if not failed and any(outcome.kind is Kind.STOPPED for outcome in reported.values()):
+        return _stopped(reported, description, end_time)
     death = death or _unseen_death(outcomes, exit_code)
-    if death.by_stop_signal and not _started(files) and description.requeue is not False:
+    if death.by_stop_signal and not has_started(files) and description.requeue is not False:
         return _left(reported, description, end_time, step=None)
     return _unreported_death(files, outcomes, death, log)
 
@@ -125,51 +126,6 @@ def fail_setup(run: RunFolder, attempt: int, job_id: str, *, line: str, exit_cod
     """Record that a set-up line failed: the function is not called."""
     ending = Ending(cause="setup", exit_code=exit_code, detail=line)
     _record_end(run, attempt, job_id, Conclusion(state=State.FAILED, ending=ending, exit_code=1))
-
-
-def newest_checkpoint(run: RunFolder) -> str | None:
-    """Return the name of the newest checkpoint, such as ``step-00000120``; None where there is none."""
-    try:
-        names = [entry.name for entry in run.checkpoints.iterdir()]
-    except FileNotFoundError:
-        return None
-    return max((name for name in names if re.fullmatch(r"step-\d+(-epoch-\d+)?", name)), default=None)
-
-
-def _refusal(run: RunFolder, description: Description, earlier: list[int]) -> Ending | None:
-    if not earlier or not any(_started(run.attempt(number)) for number in earlier):
-        return None
-    if description.requeue is True:
-        return None
-    if description.requeue is False or not _can_resume(run, description):
-        return Ending(cause="cannot_resume", detail=_how_it_could_resume(description))
-    return _no_progress(run)
-
-
-def _started(files: AttemptFolder) -> bool:
-    return any(files.path.glob("started-*"))
-
-
-def _can_resume(run: RunFolder, description: Description) -> bool:
-    """Say whether a second run goes on: by a Checkpointer, or by what an earlier attempt has asked for."""
-    asked_before = any(run.attempt(number).requeue_mark.exists() for number in run.attempts())
-    return description.has_checkpoint_method or run.checkpoints.is_dir() or asked_before
-
-
-def _how_it_could_resume(description: Description) -> str:
-    if description.requeue is False:
-        return "the job was submitted with requeue=False"
-    return "the function made no Checkpointer, so a second run would start from the beginning"
-
-
-def _no_progress(run: RunFolder) -> Ending | None:
-    """Stop a run whose last attempts all began where the one before began."""
-    begun_from = [line.get("checkpoint") for line in read_ledger(run) if line["event"] == "start"]
-    recent = begun_from[-_NO_PROGRESS_LIMIT - 1 :]
-    if not run.checkpoints.is_dir() or len(recent) <= _NO_PROGRESS_LIMIT or len(set(recent)) > 1:
-        return None
-    detail = f"{_NO_PROGRESS_LIMIT} attempts in a row ended without a new checkpoint (the last: {recent[-1]})"
-    return Ending(cause="no_progress", detail=detail)
 
 
 def _failure(rank: int, reported: dict[int, Outcome]) -> Conclusion:
@@ -193,10 +149,19 @@ def _left(
     by_time_limit = end_time is not None and end_time - stopped <= description.warning_s + _SIGNAL_MARGIN_S
     signals = sorted({outcome.stop_signal for outcome in reported.values() if outcome.stop_signal})
     ending = Ending(cause="timeout" if by_time_limit else "preempted", signal=",".join(signals) or None)
+    if description.command and not stops:
+        ending = Ending(cause=ASKED)
     if description.requeue is False:
         state = State.TIMEOUT if by_time_limit else State.PREEMPTED
         return Conclusion(state=state, ending=ending, exit_code=1, step=step)
     return Conclusion(state=State.REQUEUED, ending=ending, exit_code=0, step=step)
+
+
+def _stopped(reported: dict[int, Outcome], description: Description, end_time: float | None) -> Conclusion:
+    """Judge a program that was asked to stop, and did so without asking to be run again."""
+    left = _left(reported, replace(description, requeue=False), end_time, step=None)
+    words = next(outcome.error for outcome in reported.values() if outcome.kind is Kind.STOPPED)
+    return replace(left, ending=replace(left.ending, detail=f"{words}; {how_it_could_resume(description)}"))
 
 
 @dataclass(frozen=True)
@@ -222,7 +187,7 @@ _FIRST_DEATH = re.compile(r"error: (\S+): tasks? (\d+)\S*: (.+)")
 _SIGNALS_BY_WORDS = {signal.strsignal(number): number for number in signal.valid_signals()}
 
 
-def ended_from_outside(run: RunFolder, *, exit_code: int = 1, saved: bool = False) -> Conclusion | None:
+def ended_from_outside(run: RunFolder, *, exit_code: int = 1, step: int | None = None) -> Conclusion | None:
     """Tell a cancel and the time limit by what slurmstepd has printed of them into the batch log.
 
     The controller only says COMPLETING while the batch script still runs, and nothing once it has forgotten.
@@ -230,15 +195,16 @@ def ended_from_outside(run: RunFolder, *, exit_code: int = 1, saved: bool = Fals
     Args:
         run: The run's files.
         exit_code: Of the ranks.
-        saved: Whether the ranks have left a mark for a requeue.
+        step: The step that is durable, where the ranks have left a mark for a requeue.
     """
     match = _JOB_CANCELLED.search(_tail(run))
+    saved = step is not None
     if match is None or (match[1] and saved):
         return None
     cause = "timeout" if match[1] else "cancelled"
     ending = Ending(cause=cause, detail="the checkpoint stays" if saved else "")
     state = State.TIMEOUT if match[1] else State.CANCELLED
-    return Conclusion(state=state, ending=ending, exit_code=exit_code or 1)
+    return Conclusion(state=state, ending=ending, exit_code=exit_code or 1, step=step)
 
 
 def _first_death(log: str) -> _Death | None:

@@ -15,22 +15,34 @@ from pathlib import Path
 
 from helpers.runtime import attempt, slurm
 from helpers.runtime.current import ATTEMPT_VARIABLE, END_TIME_VARIABLE, LOCAL_ID_VARIABLE, RUN_VARIABLE
+from helpers.runtime.dependencies import waited_for
 from helpers.runtime.description import Description, read_description
+from helpers.runtime.element import array_of, begin_element, script_of
 from helpers.runtime.environment import without_scheduler_variables
 from helpers.runtime.pointer import point_to_run
 from helpers.runtime.provenance import record_provenance
 from helpers.runtime.run_folder import RunFolder
+from helpers.runtime.sharing import GROUP, open_to_group, share_new_files
 from helpers.runtime.status import Ending, State, record_attempt
+from helpers.runtime.total_time import within_total_time
 
+_UMASK = (
+    "umask {0:04o}; export SLURM_UMASK={0:04o}\n"  # srun takes the variable, its value at submission, before the umask
+)
 _KILLED_AFTER_S = 120  # a requeued job's batch script is ended by Slurm within seconds
 
 
 def main(arguments: list[str]) -> int:
     """Run one command and return its exit code."""
     run = RunFolder(Path(os.environ[RUN_VARIABLE]))
-    description = read_description(run)
+    description = read_description(run) if run.description.exists() else begin_element(run)
+    shared = ""
+    if description.share == GROUP:
+        open_to_group(run)
+        shared = _UMASK.format(share_new_files())
     match arguments:
         case ["begin"]:
+            print(shared, end="")
             return _begin(run, description)
         case ["provenance"]:
             record_provenance(run, description)
@@ -48,15 +60,30 @@ def _begin(run: RunFolder, description: Description) -> int:
     job = _job_id()
     point_to_run(run, os.environ.get("SLURM_CLUSTER_NAME", description.cluster), job)
     nodes = os.environ.get("SLURM_JOB_NODELIST", platform.node())
-    begun = attempt.begin(run, description, job_id=job, nodes=nodes)
+    begun = waited_for(run, description, job) or attempt.begin(run, description, job_id=job, nodes=nodes)
     if isinstance(begun, Ending):
         print(f"[helpers] not run again: {begun.cause}: {begun.detail}", file=sys.stderr)
         print(f"exit {0 if begun.cause == 'returned' else 1}")
+        return 0
+    other = _other_python(description)
+    if other:
+        ending = Ending(cause="environment", node=platform.node(), exit_code=1, detail=other)
+        attempt.finish(run, begun, job, attempt.Conclusion(state=State.FAILED, ending=ending, exit_code=1))
+        print(f"[helpers] {other}", file=sys.stderr)
+        print("exit 1")
         return 0
     print(f"{attempt.ATTEMPT_LINE}{begun}, job {job}, {time.strftime('%Y-%m-%d %H:%M:%S')}", file=sys.stderr)
     end = _end_time(description, job)
     print(f"export {ATTEMPT_VARIABLE}={begun} {END_TIME_VARIABLE}={'' if end is None else int(end)}")
     return 0
+
+
+def _other_python(description: Description) -> str:
+    """Say that this is another Python than that of the submission; empty where the minor version is the same."""
+    then, now = description.versions.get("python", ""), platform.python_version()
+    if not then or then.split(".")[:2] == now.split(".")[:2]:
+        return ""
+    return f"{description.python} was Python {then} when this was submitted, and is Python {now} there"
 
 
 def _job_id() -> str:
@@ -70,10 +97,18 @@ def _end_time(description: Description, job: str) -> float | None:
     return None if description.time_min is None else time.time() + description.time_min * 60
 
 
+def _latest_end(now: float | None) -> float | None:
+    """Return the later of the ends that Slurm has told: it moves a job's end to that of the grace to preempt it."""
+    told = os.environ.get(END_TIME_VARIABLE)
+    ends = [end for end in (now, float(told) if told else None) if end is not None]
+    return max(ends, default=None)
+
+
 def _end(run: RunFolder, description: Description, exit_code: int) -> int:
     job, number = slurm.job_id(), int(os.environ[ATTEMPT_VARIABLE])
-    end = slurm.end_time(job)
+    end = _latest_end(slurm.end_time(job))
     conclusion = attempt.conclude(run, description, number, exit_code=exit_code, end_time=end)
+    conclusion = within_total_time(run, description, conclusion)
     attempt.finish(run, number, job, conclusion)
     if conclusion.state is not State.REQUEUED:
         return conclusion.exit_code
@@ -86,7 +121,7 @@ def _end(run: RunFolder, description: Description, exit_code: int) -> int:
         return 0
     if answer == "ended":
         ending = Ending(cause="cancelled", detail="the checkpoint stays")
-        cancelled = attempt.Conclusion(state=State.CANCELLED, ending=ending, exit_code=1)
+        cancelled = attempt.Conclusion(state=State.CANCELLED, ending=ending, exit_code=1, step=conclusion.step)
         attempt.finish(run, number, job, cancelled)
         return 1
     return _submit_successor(run, number, job)
@@ -95,14 +130,19 @@ def _end(run: RunFolder, description: Description, exit_code: int) -> int:
 def _submit_successor(run: RunFolder, number: int, job: str) -> int:
     """Queue the same script again, under a new id, where Slurm does not requeue."""
     environment = without_scheduler_variables(os.environ)
-    command = ["sbatch", "--parsable", f"--dependency=afterany:{job.partition('_')[0]}", str(run.script)]
+    command = ["sbatch", "--parsable", f"--dependency=afterany:{job}", str(script_of(run))]
+    if array_of(run) is not None:
+        command.insert(2, "--array=0")
+        environment["HELPERS_FIRST_ELEMENT"] = run.path.name
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     successor = slurm.read_job_id(done.stdout)
     if done.returncode != 0 or successor is None:
         ending = Ending(cause="preempted", detail=f"no requeue and no successor: {done.stderr.strip()}")
         attempt.finish(run, number, job, attempt.Conclusion(state=State.PREEMPTED, ending=ending, exit_code=1))
         return 1
-    print(f"[helpers] requeue refused: job {successor} goes on", file=sys.stderr)
+    moved = slurm.move_dependents(job, successor)
+    waiting = f"; moved to it: {', '.join(moved)}" if moved else ""
+    print(f"[helpers] requeue refused: job {successor} goes on{waiting}", file=sys.stderr)
     record_attempt(run, event="queued", attempt=number + 1, job_id=successor, step=None)
     return 0
 

@@ -8,16 +8,15 @@ import pickle
 import types
 from collections import ChainMap
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from helpers.runtime.element import array_of
 from helpers.runtime.files import write_whole
-from helpers.runtime.run_folder import check_private
+from helpers.runtime.run_folder import RunFolder, check_private
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
-
-    from helpers.runtime.run_folder import RunFolder
 
 _PRIVATE_FILE = 0o600
 
@@ -31,8 +30,46 @@ class Call:
     kwargs: dict[str, Any]
 
     def __call__(self) -> Any:
-        """Call the function and return its value."""
-        return self.function(*self.args, **self.kwargs)
+        """Call the function and return its value; a job among the arguments stands for its result."""
+        kwargs = {name: _resolve(value) for name, value in self.kwargs.items()}
+        return self.function(*map(_resolve, self.args), **kwargs)
+
+
+@dataclass(frozen=True)
+class ResultOf:
+    """Stands among the arguments for what another run returns, which is loaded when the job begins."""
+
+    folder: str
+
+
+def _resolve(value: Any) -> Any:
+    return load_result(RunFolder(Path(value.folder)), 0) if isinstance(value, ResultOf) else value
+
+
+@dataclass(frozen=True)
+class Calls:
+    """The calls of an array: the function once, and each element's arguments apart.
+
+    An element unpickles its own arguments only.
+    """
+
+    function: bytes
+    arguments: list[bytes]
+
+    @classmethod
+    def of(cls, function: Callable[..., Any], arguments: list[tuple[tuple[Any, ...], dict[str, Any]]]) -> Calls:
+        """Pickle the parts."""
+        return cls(_dumps(function), [_dumps(one) for one in arguments])
+
+    def call(self, index: int) -> Call:
+        """Return one element's call."""
+        args, kwargs = pickle.loads(self.arguments[index])
+        return Call(pickle.loads(self.function), args, kwargs)
+
+
+def write_calls(array: RunFolder, calls: Calls) -> None:
+    """Write the calls of an array, readable by the owner alone."""
+    write_whole(array.calls, pickle.dumps(calls), mode=_PRIVATE_FILE, durable=False)
 
 
 def dump_call(call: Call) -> bytes:
@@ -48,8 +85,18 @@ def write_call(run: RunFolder, data: bytes, *, durable: bool = True) -> None:
     write_whole(run.call, data, mode=_PRIVATE_FILE, durable=durable)
 
 
+def keep_first_call(run: RunFolder) -> None:
+    """Put the call as it was submitted aside, before another takes its place: a rerun begins with it."""
+    if run.call.exists() and not run.first_call.exists():
+        write_whole(run.first_call, run.call.read_bytes(), mode=_PRIVATE_FILE)
+
+
 def load_call(run: RunFolder) -> Call:
-    """Return the call that was submitted."""
+    """Return the call that was submitted, of an array's element too."""
+    array = array_of(run)
+    if array is not None and not run.call.exists():
+        calls: Calls = _load(array.calls)
+        return calls.call(int(run.path.name))
     call: Call = _load(run.call)
     return call
 

@@ -14,7 +14,7 @@ import time
 from typing import TYPE_CHECKING
 
 from helpers.runtime import stop
-from helpers.runtime.call import Call, dump_call, write_call
+from helpers.runtime.call import Call, dump_call, keep_first_call, write_call
 from helpers.runtime.outcome import Kind, outcome_now
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ def _serve(call: Call, run: Run) -> None:
         if following is None:
             print("checkpoint() returned None: the job is not requeued.", file=sys.stderr)
             return
+        keep_first_call(run.files)
         write_call(run.files, dump_call(Call(following.function, following.args, following.kwargs)))
         run.ask_for_requeue(step=run.attempt + 1)
     while not run.attempt_files.requeue_mark.exists():

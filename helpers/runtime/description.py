@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from helpers.runtime.files import read_json, write_json
 
@@ -34,6 +35,17 @@ class Description:
         has_checkpoint_method: Whether the callable has submitit's ``checkpoint``.
         versions: What it was submitted with, such as ``{"python": "3.11.7"}``.
         resources: What was asked of the scheduler, for people.
+        command: The program and its arguments; empty where a function is called.
+        warning_signal: What tells the job that its time is nearly over; empty for nothing.
+        settings: The keywords of the submission, as they were given: what a rerun is submitted with.
+        after: Run folders of the jobs that must have succeeded before this one begins.
+        total_time_min: Minutes that all attempts together may take; None for any.
+        max_running: Of an array: how many elements may run at a time; None for any number.
+        elements: Of an array: each element's arguments, for people.
+        element: The number of this element, from 0; None for a run of its own.
+        rerun_of: The run folder of which this is a rerun; empty for a call of its own.
+        source: The project's code as it was submitted: the fields of a ``Source``; empty outside a project.
+        share: ``"group"``: the group may read the run folder, but for what is private; else ``"private"``.
     """
 
     run_id: str
@@ -54,6 +66,29 @@ class Description:
     has_checkpoint_method: bool
     versions: dict[str, str] = field(default_factory=dict)
     resources: dict[str, str] = field(default_factory=dict)
+    command: list[str] = field(default_factory=list)
+    warning_signal: str = "SIGUSR2"
+    settings: dict[str, Any] = field(default_factory=dict)
+    after: list[str] = field(default_factory=list)
+    total_time_min: int | None = None
+    max_running: int | None = None
+    elements: list[list[str]] = field(default_factory=list)
+    element: int | None = None
+    source: dict[str, Any] = field(default_factory=dict)
+    rerun_of: str = ""
+    share: str = "private"
+
+    @property
+    def rank_module(self) -> str:
+        """What each rank runs."""
+        return "helpers.runtime.command" if self.command else "helpers.runtime.rank"
+
+    @property
+    def call(self) -> str:
+        """What is run, for people."""
+        if self.command:
+            return shlex.join(self.command)
+        return f"{self.function}({', '.join(self.arguments)})"
 
 
 def write_description(run: RunFolder, description: Description) -> None:

@@ -66,14 +66,15 @@ def read_json(path: Path) -> Any | None:
     return json.loads(text)
 
 
-def append_json_line(path: Path, value: Any) -> None:
+def append_json_line(path: Path, value: Any, *, durable: bool = True) -> None:
     """Append one line of JSON in a single write, so that writers on one node never mix their lines."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
     try:
         size = os.fstat(descriptor).st_size
         cut_short = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
         os.write(descriptor, (b"\n" if cut_short else b"") + _as_json(value))
-        os.fsync(descriptor)
+        if durable:
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)
 

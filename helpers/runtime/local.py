@@ -6,6 +6,8 @@ is the script once more, in the same process.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
 import signal
 import subprocess
@@ -14,11 +16,16 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NoReturn
 
+import psutil
+
 from helpers.runtime import attempt, stop
 from helpers.runtime.current import ATTEMPT_VARIABLE, LOCAL_ID_VARIABLE, Run, current_run
 from helpers.runtime.description import Description, read_description
+from helpers.runtime.element import script_of
 from helpers.runtime.ranks import Ranks
+from helpers.runtime.resumption import ASKED
 from helpers.runtime.status import Ending, State
+from helpers.runtime.total_time import within_total_time
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,13 +48,14 @@ def main() -> NoReturn:
         sys.exit("helpers.runtime.local is started by a run's script.")
     description = read_description(run.files)
     ranks = _Ranks.start(run.files, description)
-    exit_code = ranks.wait(run, warning_s=description.warning_s)
+    exit_code = ranks.wait(run, description)
     conclusion = attempt.conclude(run.files, description, run.attempt, exit_code=exit_code, end_time=run.end_time)
     conclusion = _without_scheduler(run.files, conclusion, timed_out=ranks.timed_out)
+    conclusion = within_total_time(run.files, description, conclusion)
     attempt.finish(run.files, run.attempt, os.environ[LOCAL_ID_VARIABLE], conclusion)
     if conclusion.state is State.REQUEUED:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # until the next attempt listens
-        os.execv("/bin/bash", ["bash", str(run.files.script)])  # noqa: S606 -- the script is ours
+        os.execv("/bin/bash", ["bash", str(script_of(run.files))])  # noqa: S606 -- the script is ours
     sys.exit(conclusion.exit_code)
 
 
@@ -58,7 +66,7 @@ def _without_scheduler(files: RunFolder, conclusion: attempt.Conclusion, *, time
         return replace(conclusion, state=State.CANCELLED, ending=ending, exit_code=1)
     if timed_out and conclusion.state not in {State.COMPLETED, State.REQUEUED}:
         return replace(conclusion, state=State.TIMEOUT, ending=Ending(cause="timeout"), exit_code=1)
-    if conclusion.state is State.REQUEUED and conclusion.ending.cause != "timeout":
+    if conclusion.state is State.REQUEUED and conclusion.ending.cause not in {"timeout", ASKED}:
         detail = f"this machine asked it to stop; saved at step {conclusion.step}"
         ending = replace(conclusion.ending, detail=detail)
         return replace(conclusion, state=State.PREEMPTED, ending=ending, exit_code=1)
@@ -81,16 +89,16 @@ class _Ranks:
         logs = files.logs / os.environ[ATTEMPT_VARIABLE]
         return cls([_start_rank(rank, description, logs) for rank in range(description.processes)])
 
-    def wait(self, run: Run, *, warning_s: int) -> int:
+    def wait(self, run: Run, description: Description) -> int:
         """Wait for all ranks, pass on requests to stop, and return the first exit code that is not 0."""
         while None in [process.poll() for process in self.processes]:  # any() would stop at the first that runs
             self._note_failure()
-            self._keep_time(run, warning_s)
+            self._keep_time(run, description)
             if (stop.stop_requested() or _is_cancelled(run)) and not self._stopped:
                 self._stopped = True
-                self._end_all(_GRACE_S if _saves(run) else _NOTHING_TO_SAVE_S)
+                self._end_all(_grace_s(run, description))
             if self._kill_at is not None and time.time() > self._kill_at:
-                self._signal_all("kill")
+                self._kill_all()
             time.sleep(_POLL_S)
         self._note_failure()
         return self.first_failure
@@ -105,31 +113,42 @@ class _Ranks:
             print(f"[helpers] error: {os.uname().nodename}: task {rank}: {words}", file=sys.stderr)  # as srun does
             self._end_all(_AFTER_FAILURE_S)
 
-    def _keep_time(self, run: Run, warning_s: int) -> None:
+    def _keep_time(self, run: Run, description: Description) -> None:
         left = run.time_left()
         if left is None:
             return
-        if left <= warning_s and not self._warned:
+        if left <= description.warning_s and description.warning_signal and not self._warned:
             self._warned = True
+            number = getattr(signal, description.warning_signal, stop.WARNING_SIGNAL)
             for process in self.processes:
                 if process.poll() is None:
-                    process.send_signal(stop.WARNING_SIGNAL)
+                    process.send_signal(number)
         if left <= 0 and self._kill_at is None:
             self.timed_out = True
-            self._end_all(_GRACE_S if _saves(run) else _NOTHING_TO_SAVE_S)
+            self._end_all(_grace_s(run, description))
 
     def _end_all(self, grace_s: float) -> None:
-        self._signal_all("terminate")
-        self._kill_at = time.time() + grace_s
-
-    def _signal_all(self, action: str) -> None:
         for process in self.processes:
             if process.poll() is None:
-                getattr(process, action)()
+                process.terminate()
+        self._kill_at = time.time() + grace_s
+
+    def _kill_all(self) -> None:
+        """Kill the ranks with what they have started: here no scheduler sweeps up."""
+        for process in self.processes:
+            if process.poll() is not None:
+                continue
+            with contextlib.suppress(psutil.NoSuchProcess):
+                for child in psutil.Process(process.pid).children(recursive=True):
+                    with contextlib.suppress(psutil.NoSuchProcess):
+                        child.kill()
+            process.kill()
 
 
-def _saves(run: Run) -> bool:
-    return run.files is not None and run.files.checkpoints.is_dir()
+def _grace_s(run: Run, description: Description) -> float:
+    """Return how long a stop may take: a program may have something to save, and who knows."""
+    saves = run.files is not None and run.files.checkpoints.is_dir()
+    return _GRACE_S if saves or description.command else _NOTHING_TO_SAVE_S
 
 
 def _is_cancelled(run: Run) -> bool:
@@ -143,14 +162,15 @@ def _start_rank(rank: int, description: Description, logs: Path) -> subprocess.P
         world_size=description.processes,
         local_world_size=description.processes,
     )
+    more = [getattr(signal, description.warning_signal)] if description.command and description.warning_signal else []
     with _open(logs / f"{rank}.out") as out, _open(logs / f"{rank}.err") as err:
         return subprocess.Popen(
-            [description.python, "-u", "-P", "-m", "helpers.runtime.rank"],
+            [description.python, "-u", "-P", "-m", description.rank_module],
             env={**os.environ, **ranks.as_environment()},
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=err,
-            preexec_fn=stop.hold_back_stops,  # noqa: PLW1509 -- one system call; the one other thread holds no lock
+            preexec_fn=functools.partial(stop.hold_back_stops, *more),  # noqa: PLW1509 -- one system call; the one other thread holds no lock
         )
 
 

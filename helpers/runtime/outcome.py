@@ -22,6 +22,7 @@ class Kind(StrEnum):
     RAISED = "raised"
     EXITED = "exited"  # sys.exit with a code other than 0
     LEFT = "left"  # state saved, to go on after a requeue
+    STOPPED = "stopped"  # a program that ended, without success, because it was asked to stop
     UNSAVED = "unsaved"  # returned, but the value cannot be pickled
     UNLOADED = "unloaded"  # the call could not be loaded; the function was never called
 
@@ -53,7 +54,7 @@ class Outcome:
     @property
     def failed(self) -> bool:
         """Whether this rank makes the job a failure."""
-        return self.kind not in {Kind.RETURNED, Kind.LEFT}
+        return self.kind not in {Kind.RETURNED, Kind.LEFT, Kind.STOPPED}
 
     def write(self, path: Path) -> None:
         """Write the outcome whole."""

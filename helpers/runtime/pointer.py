@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
+from helpers.runtime.element import find_runs_folder
 from helpers.runtime.files import write_whole
 
 if TYPE_CHECKING:
@@ -24,13 +26,15 @@ def point_to_run(run: RunFolder, cluster: str, job_id: str) -> None:
         cluster: Slurm's own ``ClusterName``, or ``"local"``: two clusters give the same ids.
         job_id: The scheduler's id.
     """
-    runs = run.path.parent.parent
+    runs = find_runs_folder(run)
     folder = runs / POINTERS
     folder.mkdir(exist_ok=True)
     pointer = folder / f"{cluster}-{_number(job_id)}"
     target = f"{run.path.relative_to(runs)}\n"
     if not pointer.exists() or pointer.read_text(encoding="utf-8") != target:
         write_whole(pointer, target.encode(), durable=False)
+        with contextlib.suppress(OSError):
+            pointer.chmod(0o644)  # it tells a name; who may see it, the folders say
 
 
 def find_run(runs: Path, job_id: str) -> Path | None:

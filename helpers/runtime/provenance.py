@@ -5,12 +5,12 @@ from __future__ import annotations
 import getpass
 import os
 import platform
-import subprocess
 import sys
 from importlib.metadata import distributions
 from typing import TYPE_CHECKING
 
-from helpers.runtime.files import write_json, write_whole
+from helpers.runtime.files import write_json
+from helpers.runtime.source import changed_since, read_git_state, read_source
 
 if TYPE_CHECKING:
     from helpers.runtime.description import Description
@@ -30,7 +30,7 @@ def record_provenance(run: RunFolder, description: Description) -> None:
         "platform": platform.platform(),
         "python": {"version": platform.python_version(), "executable": sys.executable},
         "packages": _packages(),
-        "project": _project(run, description.directory),
+        "project": _project(description),
         "asked": description.resources,
         "given": _given(),
     }
@@ -48,22 +48,21 @@ def _given() -> dict[str, str]:
     return {name: os.environ[name] for name in names if name in os.environ}
 
 
-def _project(run: RunFolder, directory: str) -> dict[str, str | bool | None]:
-    """Return the commit of the code and whether it was edited since; the edits go into ``changes.diff``."""
-    commit = _git(directory, "rev-parse", "HEAD")
-    if commit is None:
-        return {"commit": None}
-    changes = _git(directory, "status", "--porcelain", "--untracked-files=no") or ""
-    difference = _git(directory, "diff", "HEAD") if changes else None
-    if difference:
-        write_whole(run.path / "changes.diff", difference.encode() + b"\n")
-    return {"commit": commit, "edited": bool(changes), "branch": _git(directory, "branch", "--show-current")}
-
-
-def _git(directory: str, *arguments: str) -> str | None:
-    command = ["git", "-C", directory, *arguments]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_GIT_TIMEOUT_S, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.strip() if done.returncode == 0 else None
+def _project(description: Description) -> dict[str, str | bool | None]:
+    """Return the code as it was submitted, and how what this attempt runs differs; a difference is said in the log."""
+    source = read_source(description.source)
+    if source is None:
+        git = read_git_state(description.directory)
+        return {"commit": git.commit, "edited": git.edited, "branch": git.branch}
+    changed = changed_since(source)
+    if changed:
+        print(f"[helpers] {changed}", file=sys.stderr)
+    return {
+        "root": source.root,
+        "commit": source.commit,
+        "edited": source.edited,
+        "branch": source.branch,
+        "snapshot": source.snapshot,
+        "without_snapshot": source.without or None,
+        "changed_since": changed or None,
+    }

@@ -11,22 +11,27 @@ import os
 import signal
 import sys
 import threading
-import traceback
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from helpers.runtime import call as call_module
-from helpers.runtime import stop
+from helpers.runtime import stop, unfinished
 from helpers.runtime.call import load_call, save_exception, save_result
 from helpers.runtime.checkpoint_method import serve_checkpoint_method
 from helpers.runtime.current import RUN_VARIABLE, Run, current_run
+from helpers.runtime.deadline import leave_in_time
 from helpers.runtime.description import read_description
 from helpers.runtime.outcome import Kind, Outcome, outcome_now
 from helpers.runtime.ranks import read_ranks
+from helpers.runtime.secrets import load_secrets
+from helpers.runtime.sharing import GROUP, share_new_files
+from helpers.runtime.source import ignored_python_path, import_as_submitted, read_source, written_into
+from helpers.runtime.traceback_text import last_line, traceback_text
 
 if TYPE_CHECKING:
+    from helpers.runtime.description import Description
     from helpers.runtime.run_folder import AttemptFolder, RunFolder
 
 _TERMINATED = 128 + signal.SIGTERM
+_LAST_SAVE_S = 20  # for a save that was under way when the function failed
 
 
 def main() -> NoReturn:
@@ -38,11 +43,40 @@ def main() -> NoReturn:
     run = current_run()
     files, attempt_files = _require_files(run)
     description = read_description(files)
+    if description.share == GROUP:
+        share_new_files()
     os.environ["HELPERS_GPUS"] = str(description.gpus)
-    sys.path[:] = description.sys_path
+    load_secrets(files)
+    _import_as_submitted(description, is_main=run.is_main)
+    threading.Thread(target=leave_in_time, args=(run, description), name="helpers-deadline", daemon=True).start()
     outcome = _run_function(run, files, attempt_files)
+    if run.is_main:
+        _say_what_went_into_the_snapshot(description)
     outcome.write(attempt_files.outcome(run.rank))
     _end(outcome.exit_code)
+
+
+def _import_as_submitted(description: Description, *, is_main: bool) -> None:
+    ignored = ignored_python_path(description.sys_path)
+    if ignored and is_main:
+        print(
+            f"[helpers] PYTHONPATH names {', '.join(ignored)}, which was not on the caller's path: "
+            "modules are imported as at submission, not from there",
+            file=sys.stderr,
+        )
+    import_as_submitted(read_source(description.source), description.sys_path)
+
+
+def _say_what_went_into_the_snapshot(description: Description) -> None:
+    source = read_source(description.source)
+    with contextlib.suppress(OSError):  # it is a remark; the function's ending is what counts
+        names = written_into(source)
+        if source is not None and names:
+            print(
+                f"[helpers] written into the snapshot of the code, not into the project: {', '.join(names[:5])} "
+                f"in {source.snapshot}; a path from __file__ leads there, one from the current folder does not",
+                file=sys.stderr,
+            )
 
 
 def _require_files(run: Run) -> tuple[RunFolder, AttemptFolder]:
@@ -61,6 +95,7 @@ def _run_function(run: Run, files: RunFolder, attempt_files: AttemptFolder) -> O
     attempt_files.started(run.rank).touch()
     try:
         value = call()
+        unfinished.finish_all()
     except stop.LeaveForRequeue:
         return outcome_now(Kind.LEFT)
     except SystemExit as leaving:
@@ -69,6 +104,7 @@ def _run_function(run: Run, files: RunFolder, attempt_files: AttemptFolder) -> O
             return outcome_now(Kind.EXITED, error=f"SystemExit: {leaving.code}", exit_code=code)
         value = None
     except BaseException as error:  # noqa: BLE001 -- every ending is reported, KeyboardInterrupt too
+        unfinished.finish_some(within_s=_LAST_SAVE_S)
         return _report_error(run, files, error, kind=Kind.RAISED)
     return _report_value(run, files, value)
 
@@ -94,29 +130,10 @@ def _report_value(run: Run, files: RunFolder, value: Any) -> Outcome:
 
 
 def _report_error(run: Run, files: RunFolder, error: BaseException, *, kind: Kind) -> Outcome:
-    text = "".join(traceback.format_exception(_without_our_frames(error)))
+    text = traceback_text(error)
     print(text, end="", file=sys.stderr, flush=True)
     save_exception(files, run.attempt, run.rank, error)
-    return outcome_now(kind, error=_last_line(error), traceback=text, exit_code=1)
-
-
-def _last_line(error: BaseException) -> str:
-    """Return ``Class: message``, without the notes that Python prints below it."""
-    summary = traceback.TracebackException(type(error), error, None)
-    summary.__notes__ = None
-    return list(summary.format_exception_only())[-1].strip()
-
-
-def _without_our_frames(error: BaseException) -> BaseException:
-    """Drop the frames of this library above the user's function: the user looks for their own line."""
-    frames = error.__traceback__
-    while frames is not None and frames.tb_next is not None and _is_ours(frames.tb_frame.f_code.co_filename):
-        frames = frames.tb_next
-    return error.with_traceback(frames)
-
-
-def _is_ours(filename: str) -> bool:
-    return filename in {__file__, call_module.__file__}
+    return outcome_now(kind, error=last_line(error), traceback=text, exit_code=1)
 
 
 def _exit_code(leaving: SystemExit) -> int:

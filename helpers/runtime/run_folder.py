@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import stat
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -26,6 +27,9 @@ from helpers.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+_FOR_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def new_run_id() -> str:
@@ -90,6 +94,11 @@ class RunFolder:
         return self.path / "provenance.json"
 
     @property
+    def changes(self) -> Path:
+        """What the project had that was not committed, at submission (``git diff``)."""
+        return self.path / "changes.diff"
+
+    @property
     def private(self) -> Path:
         """Pickles: readable and writable by the owner alone."""
         return self.path / "private"
@@ -98,6 +107,16 @@ class RunFolder:
     def call(self) -> Path:
         """The pickled function and its arguments."""
         return self.private / "call.pkl"
+
+    @property
+    def first_call(self) -> Path:
+        """The call as it was submitted, where submitit's ``checkpoint`` has put another in its place."""
+        return self.private / "first-call.pkl"
+
+    @property
+    def calls(self) -> Path:
+        """Of an array: the pickled function, once, and each element's arguments."""
+        return self.private / "calls.pkl"
 
     def result(self, rank: int) -> Path:
         """Return the file of the pickled value that ``rank`` returned."""
@@ -160,6 +179,7 @@ class RunFolder:
         """
         try:
             self.logs.mkdir(parents=True)
+            self.path.chmod(stat.S_IMODE(self.path.stat().st_mode) & ~_FOR_OTHERS)  # see sharing.py
             self.private.mkdir(mode=0o700)
             self.private.chmod(0o700)
         except OSError as error:

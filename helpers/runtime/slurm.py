@@ -86,6 +86,26 @@ def requeue(job: str) -> str:
     return "refused"
 
 
+def move_dependents(job: str, successor: str) -> list[str]:
+    """Let whoever waits for this job wait for its successor; return their ids.
+
+    Without that they would begin when this job ends, which has not finished its work.
+    """
+    waiting = _ask(["squeue", "--noheader", "--states=PENDING", "--format=%i|%E"]) or ""
+    moved = []
+    for line in waiting.splitlines():
+        dependent, _, condition = line.strip().partition("|")
+        plain = re.sub(r"\([a-z]+\)", "", condition)  # "afterok:12(unfulfilled)"
+        changed = re.sub(rf"(?<=[:+]){re.escape(job)}(?![\d_])", successor, plain)
+        if dependent == successor or changed == plain:
+            continue
+        if _ask(["scontrol", "update", f"JobId={dependent}", f"Dependency={changed}"]) is None:
+            print(f"[helpers] job {dependent} waits for {job} and could not be moved to {successor}", file=sys.stderr)
+        else:
+            moved.append(dependent)
+    return moved
+
+
 def _requeue_once(job: str) -> str | None:
     """Return None on success, else Slurm's words. ``Incomplete``: a finished job is not revived."""
     command = ["scontrol", "requeue", "Incomplete", job]

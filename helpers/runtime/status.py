@@ -92,9 +92,9 @@ def write_status(run: RunFolder, status: Status) -> None:
     write_json(run.status, {**asdict(status), "updated": time.time()})
 
 
-def record_attempt(run: RunFolder, **facts: Any) -> None:
+def record_attempt(run: RunFolder, *, durable: bool = True, **facts: Any) -> None:
     """Add a line to the ledger: an attempt's start or its ending."""
-    append_json_line(run.ledger, {"time": time.time(), **facts})
+    append_json_line(run.ledger, {"time": time.time(), **facts}, durable=durable)
 
 
 def read_ledger(run: RunFolder) -> list[dict[str, Any]]:

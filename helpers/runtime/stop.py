@@ -45,6 +45,7 @@ class StopRequest:
 
 _request: StopRequest | None = None
 _requested = threading.Event()
+_leaving = threading.Event()
 _listening_pid: int | None = None
 
 
@@ -56,6 +57,16 @@ def stop_request() -> StopRequest | None:
 def stop_requested() -> bool:
     """Say whether the scheduler has asked this process to stop."""
     return _request is not None
+
+
+def begin_to_leave() -> None:
+    """Note that training has reached a boundary and only saves what it leaves with."""
+    _leaving.set()
+
+
+def is_leaving() -> bool:
+    """Say whether training has reached the boundary at which it leaves."""
+    return _leaving.is_set()
 
 
 def wait_for_stop(timeout: float) -> bool:
@@ -92,12 +103,15 @@ def listen_for_stop() -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)  # what came while Python was starting comes now
 
 
-def hold_back_stops() -> None:
+def hold_back_stops(*more: int) -> None:
     """Keep the scheduler's signals waiting until ``listen_for_stop``; called in a child, before its program starts.
 
     Until Python listens, which takes a while on a slow disk, the warning signal would end it.
+
+    Args:
+        *more: Other signals to keep waiting.
     """
-    signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+    signal.pthread_sigmask(signal.SIG_BLOCK, (*STOP_SIGNALS, *more))
 
 
 def _do_nothing(_number: int, _frame: FrameType | None) -> None:

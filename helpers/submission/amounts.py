@@ -110,7 +110,7 @@ def memory_text(size_mb: int) -> str:
 
 
 def parse_memory_mb(value: str | float) -> int:
-    """Read host memory per node: ``"64G"``, ``"500M"``, or a number of gigabytes.
+    """Read host memory per node: ``"64G"``, ``"500M"``; a number without a unit is gigabytes, also as text.
 
     Raises:
         InvalidRequest: If it is neither, or not above 0.
@@ -118,10 +118,10 @@ def parse_memory_mb(value: str | float) -> int:
     if isinstance(value, int | float) and not isinstance(value, bool):
         size: float = value * 1024
     else:
-        match = re.fullmatch(r"([\d.]+)\s*([MGT]B?)", str(value).strip().upper().replace("IB", "B"))
-        if match is None or match[1].count(".") > 1:
+        match = re.fullmatch(r"([\d.]+)\s*([MGT]B?)?", str(value).strip().upper().replace("IB", "B"))
+        if match is None or match[1].count(".") > 1 or not match[1].strip("."):
             raise InvalidRequest(f"Memory is written as 64G or 500M; got {value!r}.", hint='mem="64G"')
-        size = float(match[1]) * _UNITS_MB[match[2]]
+        size = float(match[1]) * _UNITS_MB[match[2] or "G"]
     if not size >= 1:
         raise InvalidRequest(f"Memory is at least 1M, got {value!r}.", hint='mem="64G"')
     return round(size)

@@ -60,7 +60,7 @@ def check_call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapp
         InvalidRequest: If they do not fit, with the nearest name that would.
     """
     try:
-        signature = inspect.signature(function)
+        signature = _signature_of(function)
     except (TypeError, ValueError):
         return  # a built-in without a signature: Python itself will check
     try:
@@ -68,6 +68,21 @@ def check_call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapp
     except TypeError as error:
         name = function_name(function)
         raise InvalidRequest(f"{name}{signature}: {error}.", hint=_suggestion(function, kwargs)) from error
+
+
+def _signature_of(function: Callable[..., Any]) -> inspect.Signature:
+    """Return the signature, worked out once for a function that is submitted again and again."""
+    try:
+        return _known_signature(function)
+    except TypeError as error:
+        if "unhashable" not in str(error):
+            raise
+        return inspect.signature(function)
+
+
+@functools.lru_cache(maxsize=64)
+def _known_signature(function: Callable[..., Any]) -> inspect.Signature:
+    return inspect.signature(function)
 
 
 def _suggestion(function: Callable[..., Any], kwargs: Mapping[str, Any]) -> str:
@@ -83,7 +98,7 @@ def _suggestion(function: Callable[..., Any], kwargs: Mapping[str, Any]) -> str:
 
 def _parameters(function: Callable[..., Any]) -> list[str]:
     try:
-        parameters = inspect.signature(function).parameters.values()
+        parameters = _signature_of(function).parameters.values()
     except (TypeError, ValueError):
         return []
     named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
 from concurrent.futures import wait
 from typing import TYPE_CHECKING, Any, TypeVar, overload
@@ -113,13 +114,21 @@ def _row(number: int, job: Job[Any]) -> dict[str, Any]:
     }
 
 
-def watch_array(array: RunFolder, description: Description, queue: Queue | None, ids: Sequence[str]) -> JobArray[Any]:
+def watch_array(
+    array: RunFolder,
+    description: Description,
+    queue: Queue | None,
+    ids: Sequence[str],
+    *,
+    may_have_ended: bool = False,
+) -> JobArray[Any]:
     """Return the jobs of an array that has been queued under these ids, one for each element."""
     jobs = []
     for index, job_id in enumerate(ids):
         folder = element_folder(array, index)
-        job: Job[Any] = Job(folder.path, queue, job_id, description=describe_element(description, index))
-        watcher.watch(job)
+        describe = functools.partial(describe_element, description, index)
+        job: Job[Any] = Job(folder.path, queue, job_id, describe=describe)
+        watcher.watch(job, may_have_ended=may_have_ended)
         jobs.append(job)
     return JobArray(array.path, jobs)
 
@@ -140,13 +149,13 @@ def attach_array(job: str | Path) -> JobArray[Any]:
     ids: list[str] = []
     for line in read_ledger(array):
         ids += [f"{line['job_id']}_{number}" for number in range(line.get("elements", 0))]
-    return watch_array(array, description, queue_of(description), ids)
+    return watch_array(array, description, queue_of(description), ids, may_have_ended=True)
 
 
 def record_array(array: RunFolder, chunks: Iterable[tuple[str, int]]) -> list[str]:
     """Note under which ids the elements are queued, and return the id of each."""
     ids = []
     for job_id, elements in chunks:
-        record_attempt(array, event="queued", attempt=0, job_id=job_id, elements=elements)
+        record_attempt(array, durable=False, event="queued", attempt=0, job_id=job_id, elements=elements)
         ids += [f"{job_id}_{number}" for number in range(elements)]
     return ids

@@ -30,7 +30,7 @@ def attach(job: str | Path) -> Job[Any]:
     ledger = read_ledger(RunFolder(folder))
     first_id = ledger[0]["job_id"] if ledger else str(job)
     attached: Job[Any] = Job(folder, queue_of(description), first_id)
-    watcher.watch(attached)
+    watcher.watch(attached, may_have_ended=True)
     return attached
 
 
@@ -53,12 +53,22 @@ def find_folder(job: str | Path) -> Path:
         InvalidRequest: If there is no such run here.
     """
     folder = Path(job).expanduser().absolute()
-    if (folder / "run.json").exists():
+    if _is_run(folder):
         return folder
     runs = runs_folder(Path.cwd())
     found = find_run(runs, str(job))
-    if found is None or not (found / "run.json").exists():
+    if found is None or not _is_run(found):
         raise InvalidRequest(
             f"There is no run {str(job)!r} in {runs}.", hint="helpers status lists the runs of this project"
         )
     return found
+
+
+def _is_run(folder: Path) -> bool:
+    try:
+        return (folder / "run.json").exists()
+    except PermissionError as error:
+        raise InvalidRequest(
+            f"{folder} is another user's, and not shared.",
+            hint='whose it is can set share = "group" for the next: helpers config explain share',
+        ) from error

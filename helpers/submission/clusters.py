@@ -54,12 +54,24 @@ class Cluster(Queue, Protocol):
         """Decide on what the caller leaves open, and refuse what could never run."""
 
     def script(
-        self, run: RunFolder, resources: Resources, *, job_name: str, setup: Sequence[str], requeue: bool
+        self,
+        run: RunFolder,
+        resources: Resources,
+        *,
+        job_name: str,
+        setup: Sequence[str],
+        requeue: bool,
+        is_array: bool = False,
     ) -> str:
-        """Return the script of a run."""
+        """Return the script of a run, or of each element of an array."""
 
-    def queue(self, run: RunFolder) -> str:
+    def queue(self, run: RunFolder, *, after: str | None = None) -> str:
         """Start a run whose folder is complete, and return the job's id."""
+
+    def queue_array(
+        self, run: RunFolder, count: int, max_running: int | None, *, after: str | None = None
+    ) -> list[tuple[str, int]]:
+        """Start the elements of an array, all or none; return the id of each part and how many are in it."""
 
 
 def choose_cluster(name: str, *, call: str) -> Cluster:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import signal
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from helpers import errors
 from helpers.errors import JobError, JobFacts
 from helpers.runtime.attempt import ended_from_outside
 from helpers.runtime.call import load_exception
+from helpers.runtime.dependencies import failed_dependency
 from helpers.runtime.outcome import read_outcome
 from helpers.runtime.status import Ending, State, Status, read_status
+from helpers.submission.amounts import memory_text
+from helpers.submission.advice import largest_memory_mb, memory_given_mb, more_memory, more_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from helpers.runtime.description import Description
     from helpers.runtime.run_folder import RunFolder
@@ -47,14 +52,23 @@ def exception_of(run: RunFolder, description: Description, status: Status) -> Ba
     return make(description, ending, facts)
 
 
+_NEVER_BEGAN = (State.CANCELLED, State.DEPENDENCY_FAILED)
+
+
 def status_from_scheduler(run: RunFolder, job_id: str, seen: Observation | None) -> Status:
     """Say how a run ended that could not say so itself: its batch script was ended from outside."""
     status = read_status(run)
     attempt = status.attempt if status else 0
+    failed = failed_dependency(run) if seen is None or seen.state in _NEVER_BEGAN else None
+    if status is None and failed is not None:  # Slurm calls a job that it takes out of the queue cancelled
+        return Status(state=State.DEPENDENCY_FAILED, job_id=job_id, attempt=attempt, ending=failed)
     if seen is None:
         said = ended_from_outside(run)
         if said is not None:
             return Status(state=said.state, job_id=job_id, attempt=attempt, ending=said.ending)
+        if run.cancel_mark.exists():  # an element that had not begun leaves no trace in the queue
+            cancelled = Ending(cause="cancelled")
+            return Status(state=State.CANCELLED, job_id=job_id, attempt=attempt, ending=cancelled)
         ending = Ending(cause="lost", detail="neither the queue nor the accounting knows the job any more")
         return Status(state=State.LOST, job_id=job_id, attempt=attempt, ending=ending)
     state, cause = seen.state, seen.state.lower()
@@ -63,7 +77,8 @@ def status_from_scheduler(run: RunFolder, job_id: str, seen: Observation | None)
     if state is State.FAILED:
         cause = "killed" if seen.signal else "exited"
     name = _signal_name(seen.signal) if seen.signal else None
-    ending = Ending(cause=cause, exit_code=seen.exit_code, signal=name, node=seen.nodes or None, detail=_reason(seen))
+    code = seen.exit_code or (0 if cause == "exited" else None)  # a 0 beside a signal or a limit says nothing
+    ending = Ending(cause=cause, exit_code=code, signal=name, node=seen.nodes or None, detail=_reason(seen))
     return Status(state=state, job_id=job_id, attempt=attempt, ending=ending)
 
 
@@ -146,12 +161,20 @@ def _exited(description: Description, ending: Ending, facts: JobFacts) -> JobErr
 
 
 def _out_of_memory(description: Description, _ending: Ending, facts: JobFacts) -> JobError:
-    asked = description.resources.get("mem", "the default")
+    given_mb = memory_given_mb(description, facts.folder)
+    given = memory_text(given_mb) if given_mb else "the default"
+    whose = "it asked for" if "mem" in description.resources else "it was given"
     return errors.JobOutOfMemory(
-        f"{description.name} used more host memory than it asked for ({asked} per node).",
+        f"{description.name} used more host memory than {whose} ({given} per node).",
         facts=facts,
-        hint='ask for more: mem="64G"; or fewer loader workers',
+        hint=more_memory(given_mb, largest_memory_mb(description)),
     )
+
+
+def _how_to_go_on(description: Description) -> str:
+    if description.command:
+        return f"a program that saves at SIGTERM and ends with exit code {os.EX_TEMPFAIL} goes on by itself"
+    return "with a helpers.training.Checkpointer in its loop it goes on by itself"
 
 
 def _timeout(description: Description, _ending: Ending, facts: JobFacts) -> JobError:
@@ -159,7 +182,8 @@ def _timeout(description: Description, _ending: Ending, facts: JobFacts) -> JobE
     return errors.TimeLimitReached(
         f"{description.name} reached {limit}.",
         facts=facts,
-        hint="with a helpers.training.Checkpointer in its loop it goes on by itself; or ask for more: time=…",
+        hint=_how_to_go_on(description)
+        + (f"; or ask for more: {more}" if (more := more_time(description)) else ""),
     )
 
 
@@ -168,7 +192,7 @@ def _preempted(description: Description, ending: Ending, facts: JobFacts) -> Job
     return errors.JobPreempted(
         f"{description.name} was stopped and does not go on: {why}.",
         facts=facts,
-        hint="make a helpers.training.Checkpointer in the function, or submit with requeue=True",
+        hint=f"{_how_to_go_on(description)}; or submit with requeue=True",
     )
 
 
@@ -176,7 +200,9 @@ def _no_progress(description: Description, ending: Ending, facts: JobFacts) -> J
     return errors.JobPreempted(
         f"{description.name} does not go on: {ending.detail}.",
         facts=facts,
-        hint='save more often: Checkpointer(…, save_every="2min"); or ask for more time',
+        hint=f"look at what it does first: helpers logs {facts.job_id} --attempt 0"
+        if description.command
+        else 'save more often: Checkpointer(…, save_every="2min"); or ask for more time',
     )
 
 
@@ -190,8 +216,12 @@ def _node_failed(description: Description, ending: Ending, facts: JobFacts) -> J
 
 def _cancelled(description: Description, ending: Ending, facts: JobFacts) -> JobError:
     detail = f" ({ending.detail})" if ending.detail else ""
+    has_checkpoint = (Path(facts.folder) / "checkpoints").is_dir()
+    resume = f"go on from its checkpoint: helpers resume {facts.job_id}"
     return errors.JobCancelled(
-        f"{description.name} was cancelled{detail}.", facts=facts, hint=f"helpers logs {facts.job_id}"
+        f"{description.name} was cancelled{detail}.",
+        facts=facts,
+        hint=resume if has_checkpoint else f"helpers logs {facts.job_id}",
     )
 
 
@@ -199,7 +229,7 @@ def _dependency(description: Description, ending: Ending, facts: JobFacts) -> Jo
     return errors.DependencyFailed(
         f"{description.name} never started: a job that it waits for did not succeed. {ending.detail}".strip(),
         facts=facts,
-        hint=f"scontrol show job {facts.job_id}",
+        hint="helpers status shows it, and the rerun of the job that failed is: helpers rerun JOB",
     )
 
 
@@ -207,7 +237,16 @@ def _setup(_description: Description, ending: Ending, facts: JobFacts) -> JobErr
     return errors.SetupFailed(
         f"This set-up line failed with exit code {ending.exit_code}, so the function was not called: {ending.detail}",
         facts=facts,
-        hint="try the line in a shell of its own: bash -c '…'",
+        hint=f"try it on its own: bash -c {shlex.quote(ending.detail)}",
+    )
+
+
+def _environment(description: Description, ending: Ending, facts: JobFacts) -> JobError:
+    where = f" on {ending.node}" if ending.node else ""
+    return errors.EnvironmentMismatch(
+        f"{description.name} could not start{where}: {ending.detail}.",
+        facts=facts,
+        hint="keep the environment until the job has ended, in a folder that the nodes see; then submit again",
     )
 
 
@@ -247,6 +286,7 @@ _BY_CAUSE: dict[str, Callable[[Description, Ending, JobFacts], JobError]] = {
     "cancelled": _cancelled,
     "dependency_failed": _dependency,
     "setup": _setup,
+    "environment": _environment,
     "unsaved": _unsaved,
     "unloaded": _unloaded,
     "lost": _lost,

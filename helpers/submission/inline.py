@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 from helpers.runtime.call import save_result
 from helpers.runtime.current import ATTEMPT_VARIABLE, RUN_VARIABLE
 from helpers.runtime.ranks import Ranks
+from helpers.runtime.secrets import read_secrets_of
 from helpers.runtime.status import Ending, State, Status, record_attempt, write_status
+from helpers.runtime.traceback_text import last_line
 from helpers.submission.job import Job
 
 if TYPE_CHECKING:
@@ -33,14 +35,15 @@ def run_inline(plan: Plan, function: Callable[..., Any], args: tuple[Any, ...], 
     record_attempt(run, event="start", attempt=attempt, job_id=_ID, nodes=os.uname().nodename, step=None)
     job: Job[Any] = Job(run.path, None, _ID)
     state, ending = State.COMPLETED, Ending(cause="returned")
-    variables = {RUN_VARIABLE: str(run.path), ATTEMPT_VARIABLE: str(attempt), **Ranks().as_environment()}
+    secrets = {name: value for name, value in read_secrets_of(run).items() if name not in os.environ}
+    variables = secrets | {RUN_VARIABLE: str(run.path), ATTEMPT_VARIABLE: str(attempt), **Ranks().as_environment()}
     with _variables(variables):
         try:
             value = function(*args, **kwargs)
             save_result(run, 0, value)
             job.set_result(value)
         except BaseException as error:
-            state, ending = State.FAILED, Ending(cause="raised", rank=0, detail=f"{type(error).__name__}: {error}")
+            state, ending = State.FAILED, Ending(cause="raised", rank=0, detail=last_line(error))
             job.set_exception(error)
             if not isinstance(error, Exception):
                 raise

@@ -41,8 +41,8 @@ class NodeGroup:
 
     def share(self, kind: str | None, count: int) -> float:
         """Return which part of a node ``count`` GPUs are, from 0 to 1; a MIG slice weighs what it is cut from."""
-        whole = sum(_weight(name) * number for name, number in self.gpus.items())
-        wanted = _weight(kind or "") * count
+        whole = sum(gpu_weight(name) * number for name, number in self.gpus.items())
+        wanted = gpu_weight(kind or "") * count
         return min(1.0, wanted / whole) if whole else 0.0
 
 
@@ -181,7 +181,7 @@ def _make_partition(
 
 def _make_group(line: list[str]) -> NodeGroup:
     *_, count, cpus, mem, gres, features, _shared, _size, state = line
-    usable = 0 if state.rstrip("*~#!%$@^-+").startswith(_UNUSABLE) else int(count)
+    usable = 0 if is_unusable(state) else int(count)
     return NodeGroup(
         count=int(count),
         usable=usable,
@@ -208,6 +208,11 @@ def _merge(groups: list[NodeGroup]) -> tuple[NodeGroup, ...]:
             features=group.features,
         )
     return tuple(merged.values())
+
+
+def is_unusable(state: str) -> bool:
+    """Say whether a node in this state, in Slurm's word in lower case, takes no jobs."""
+    return state.rstrip("*~#!%$@^-+").startswith(_UNUSABLE)
 
 
 def read_gres(text: str) -> dict[str, int]:
@@ -251,5 +256,6 @@ def _weights(text: str) -> dict[str, float]:
     return weights
 
 
-def _weight(kind: str) -> float:
+def gpu_weight(kind: str) -> float:
+    """Return which part of a GPU one of this type is: 1, or 2/7 for a ``2g.10gb``."""
     return int(re.sub(r"^mig-", "", kind, flags=re.IGNORECASE).partition("g")[0]) / _SEVENTHS if is_mig(kind) else 1.0

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from helpers.runtime.call import load_result
 from helpers.runtime.description import Description, read_description
+from helpers.runtime.element import make_element, script_of
 from helpers.runtime.run_folder import RunFolder
 from helpers.runtime.status import State, Status, read_ledger, read_status
 from helpers.submission import logs as run_logs
 from helpers.submission.endings import exception_of
+from helpers.submission.reasons import why_it_waits
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Callable, Generator, Iterator
     from pathlib import Path
 
     from helpers.submission.clusters import Queue
@@ -34,15 +37,21 @@ class Job(Future[R]):
         folder: The run folder.
         cluster: Where it runs.
         job_id: The scheduler's id at submission.
+        describe: Tells what was submitted, where the folder cannot yet: an element of an array makes its own when
+            it starts.
     """
 
-    def __init__(self, folder: Path, cluster: Queue | None, job_id: str) -> None:
+    def __init__(
+        self, folder: Path, cluster: Queue | None, job_id: str, *, describe: Callable[[], Description] | None = None
+    ) -> None:
         super().__init__()
         self.folder = folder
         self._files = RunFolder(folder)
         self._cluster = cluster
         self._first_id = job_id
-        self._description = read_description(self._files)
+        self._describe = describe
+        if describe is None:
+            self.description = read_description(self._files)
         self._reason = ""
 
     @property
@@ -54,12 +63,12 @@ class Job(Future[R]):
     @property
     def name(self) -> str:
         """The name of the run."""
-        return self._description.name
+        return self.description.name
 
-    @property
+    @functools.cached_property
     def description(self) -> Description:
         """What was submitted."""
-        return self._description
+        return read_description(self._files) if self._describe is None else self._describe()
 
     @property
     def state(self) -> str:
@@ -67,12 +76,18 @@ class Job(Future[R]):
         return str(self._look().state)
 
     @property
+    def state_by_folder(self) -> State:
+        """The state as the run itself has last told it, without asking the scheduler."""
+        status = read_status(self._files)
+        return State.PENDING if status is None else status.state
+
+    @property
     def reason(self) -> str:
-        """Why it waits or why it ended, as far as it is known."""
+        """Why it waits, as a sentence after Slurm's word for it; or why it ended, as far as it is known."""
         status = self._look()
         if status.ending is not None and status.state.is_final:
             return status.ending.detail or status.ending.cause
-        return self._reason
+        return why_it_waits(self._reason, self.id) if status.state is State.PENDING else self._reason
 
     @property
     def attempt(self) -> int:
@@ -83,7 +98,7 @@ class Job(Future[R]):
     @property
     def script(self) -> str:
         """The batch script, as it was handed to the scheduler."""
-        return self._files.script.read_text(encoding="utf-8")
+        return script_of(self._files).read_text(encoding="utf-8")
 
     def running(self) -> bool:
         """Say whether it runs now."""
@@ -101,23 +116,73 @@ class Job(Future[R]):
         """
         if self.done() or self._cluster is None:
             return False
+        make_element(self._files, self.description)
         self._cluster.cancel(self._files, self.id)
         return True
+
+    def result(self, timeout: float | None = None) -> R:
+        """Wait for the end and return rank 0's value; Ctrl-C ends the wait and says what goes on.
+
+        Raises:
+            Exception: What the function raised, or why the job has no result.
+            TimeoutError: If it has not ended within ``timeout`` seconds.
+        """
+        from helpers.submission.interruption import interruption_explained
+
+        with interruption_explained():
+            return super().result(timeout)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Wait for the end and return why there is no result; None where there is one."""
+        from helpers.submission.interruption import interruption_explained
+
+        with interruption_explained():
+            return super().exception(timeout)
+
+    def rerun(self) -> Job[R]:
+        """Submit the same call once more: a new run, from the start, with the same code, resources and script.
+
+        Raises:
+            InvalidRequest: If it ran in its caller's own process, or belongs to another cluster.
+        """
+        from helpers.submission.again import rerun
+
+        make_element(self._files, self.description)
+        return rerun(self.folder)
+
+    def resume(self) -> Job[R]:
+        """Go on with the run, once it has ended: same run folder, new id, from its newest checkpoint.
+
+        Returns:
+            A job of the same run; this one has ended.
+
+        Raises:
+            InvalidRequest: If it has not ended, has succeeded, or has saved nothing to go on from.
+        """
+        from helpers.submission.again import resume
+
+        make_element(self._files, self.description)
+        return resume(self.folder)
 
     def results(self, timeout: float | None = None) -> list[R]:
         """Wait for the end and return every rank's value, in the order of ranks."""
         self.result(timeout)
-        return [load_result(self._files, rank) for rank in range(self._description.processes)]
+        return [load_result(self._files, rank) for rank in range(self.description.processes)]
 
-    def logs(self, *, rank: int | None = None) -> str:
-        """Return what was printed so far: of the batch script and of all ranks, or of one rank."""
-        return run_logs.read_logs(self._files, rank=rank)
+    def logs(self, *, rank: int | None = None, attempt: int | None = None) -> str:
+        """Return what was printed so far: by the batch script and all ranks, or by one; in all attempts, or in one."""
+        return run_logs.read_logs(self._files, rank=rank, attempt=attempt)
 
-    def follow(self, *, rank: int | None = 0) -> Iterator[str]:
-        """Yield what ``rank`` prints, as it comes, over all attempts, until the run ends; None: all ranks."""
-        follower = run_logs.Follower(self._files, rank=rank)
+    def follow(self, *, rank: int | None = 0, attempt: int | None = None) -> Iterator[str]:
+        """Yield what ``rank`` prints, as it comes, until the run ends; None: all ranks.
+
+        Args:
+            rank: Of which process; None for all, and the batch script.
+            attempt: Of this attempt alone, until it ends; None for all.
+        """
+        follower = run_logs.Follower(self._files, rank=rank, attempt=attempt)
         while True:
-            ended = self.done()
+            ended = self.done() or (attempt is not None and run_logs.attempt_ended(self._files, attempt))
             yield from follower.new_text()
             if ended:
                 return
@@ -170,7 +235,7 @@ class Job(Future[R]):
             if status.state is State.COMPLETED:
                 value = load_result(self._files, 0)
             else:
-                error = exception_of(self._files, self._description, status)
+                error = exception_of(self._files, self.description, status)
         except BaseException as broken:  # noqa: BLE001 -- unpickling runs the user's code
             error = broken
         if error is None:

@@ -11,6 +11,7 @@ from helpers.errors import InvalidRequest
 from helpers.runtime.environment import without_scheduler_variables
 from helpers.runtime.pointer import point_to_run
 from helpers.runtime.status import State
+from helpers.submission.login_node import check_login_node
 from helpers.submission.script import local_script
 from helpers.submission.slurm_queue import Observation
 
@@ -38,9 +39,10 @@ class LocalCluster:
         """Leave open what is open: this machine's processes share it.
 
         Raises:
-            InvalidRequest: If this machine has fewer GPUs than asked for, or the call asks for several nodes.
+            InvalidRequest: If this is a cluster's login node, this machine has fewer GPUs than asked for, or the call asks for several nodes.
         """
         resources = request.settle()
+        check_login_node(resources)
         _check_gpus(resources)
         return resources
 
@@ -52,25 +54,26 @@ class LocalCluster:
         job_name: str,  # noqa: ARG002 -- the process list shows the run folder
         setup: Sequence[str],
         requeue: bool,  # noqa: ARG002 -- the supervisor goes on by itself
+        is_array: bool = False,
     ) -> str:
         """Return the script that begins each attempt."""
-        return local_script(run, python=sys.executable, setup=setup)
+        return local_script(run, python=sys.executable, setup=setup, is_array=is_array)
 
-    def queue(self, run: RunFolder) -> str:
+    def queue(self, run: RunFolder, *, after: str | None = None) -> str:  # noqa: ARG002 -- the job itself waits
         """Start the script in a session of its own; the job's id is its process id."""
-        with run.batch_log.open("ab") as log:
-            process = subprocess.Popen(
-                ["bash", str(run.script)],
-                env=_environment(),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
-        _children[process.pid] = process
-        job_id = f"{_PREFIX}{process.pid}"
-        point_to_run(run, "local", job_id)
-        return job_id
+        return _start(run, ["bash", str(run.script)])
+
+    def queue_array(
+        self,
+        run: RunFolder,
+        count: int,
+        max_running: int | None,  # noqa: ARG002 -- the description has it
+        *,
+        after: str | None = None,  # noqa: ARG002 -- each element waits by itself
+    ) -> list[tuple[str, int]]:
+        """Start one process that starts the elements, a few at a time."""
+        command = [sys.executable, "-P", "-m", "helpers.runtime.local_array"]
+        return [(_start(run, command, HELPERS_ARRAY=str(run.path)), count)]
 
     def observe(self, job_ids: Iterable[str]) -> dict[str, Observation]:
         """Say which of the processes still run; one that has ended has written its status before."""
@@ -85,6 +88,22 @@ class LocalCluster:
         run.cancel_mark.touch()
 
 
+def _start(run: RunFolder, command: list[str], **variables: str) -> str:
+    with run.batch_log.open("ab") as log:
+        process = subprocess.Popen(
+            command,
+            env={**_environment(), **variables},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    _children[process.pid] = process
+    job_id = f"{_PREFIX}{process.pid}"
+    point_to_run(run, "local", job_id)
+    return job_id
+
+
 def _environment() -> dict[str, str]:
     """Return the run's environment: inside a job it sees that job's GPUs and no others."""
     name = "CUDA_VISIBLE_DEVICES"
@@ -97,7 +116,7 @@ _children: dict[int, subprocess.Popen[bytes]] = {}
 
 
 def _pid(job_id: str) -> int:
-    return int(job_id.removeprefix(_PREFIX))
+    return int(job_id.removeprefix(_PREFIX).partition("_")[0])
 
 
 def _is_running(job_id: str) -> bool:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from helpers.errors import InvalidRequest
 from helpers.submission.amounts import duration_text
+from helpers.submission.inventory import gpu_weight, is_mig
 
 if TYPE_CHECKING:
     from helpers.submission.inventory import Inventory, NodeGroup, Partition
@@ -34,7 +35,8 @@ class Fit:
         kind: The GPU type to ask for; None for any.
         cpus: For each process; None to leave it to the cluster.
         mem_mb: Host memory on each node, in MiB; None to leave it to the cluster.
-        gpu_hours: What the job costs if it takes all its time: of GPUs that nobody else can use meanwhile.
+        gpu_hours: What the job costs if it takes all its time: of GPUs that nobody else can use meanwhile; a
+            MIG slice counts as the part of a GPU that it is.
         billing: The same in Slurm's billing units, where the partition has weights; else 0.
     """
 
@@ -112,10 +114,7 @@ def _judge_nodes(partition: Partition, request: Request, nodes: int, per_node: i
     groups = [g for g in groups if (request.cpus or 1) * ranks <= g.cpus and (request.mem_mb or 0) <= g.mem_mb]
     most = min(sum(group.count for group in groups), partition.max_nodes or math.inf)
     if nodes > most:
-        return Misfit(
-            limit=f"has {most} such nodes for a job, and this takes {nodes}",
-            hint=_smaller(request, int(most), per_node),
-        )
+        return Misfit(limit=_too_few_nodes(request, int(most), nodes), hint=_nearest(request, int(most), per_node))
     return _fit(partition, groups, request, nodes)
 
 
@@ -128,7 +127,7 @@ def _judge_hosts(groups: list[NodeGroup], request: Request, ranks: int) -> Misfi
         )
     mem = max((group.mem_mb for group in groups), default=0)
     if (request.mem_mb or 0) > mem:
-        return Misfit(limit=f"has {mem / 1024:.0f}G of memory a node", hint=f'mem="{mem // 1024}G"')
+        return Misfit(limit=f"has {mem / 1024:.3g}G of memory a node", hint=f'mem="{mem // 1024}G"')
     return None
 
 
@@ -153,15 +152,17 @@ def _fit(partition: Partition, groups: list[NodeGroup], request: Request, nodes:
     taken = max(sum(g.gpus.values()) for g in groups) if partition.exclusive else wanted
     if partition.exclusive:
         billed = _bill(partition, max(g.cpus for g in groups), max(g.mem_mb for g in groups), taken)
+        gpus = max(sum(gpu_weight(name) * count for name, count in g.gpus.items()) for g in groups)
     else:
         billed = _bill(partition, (cpus or 1) * ranks, mem_mb or 0, taken)
+        gpus = wanted * gpu_weight(kind or "")
     return Fit(
         partition=partition,
         nodes=nodes,
         kind=kind,
         cpus=cpus,
         mem_mb=mem_mb,
-        gpu_hours=taken * nodes * hours,
+        gpu_hours=gpus * nodes * hours,
         billing=billed * nodes * hours,
     )
 
@@ -175,8 +176,6 @@ def _bill(partition: Partition, cpus: int, mem_mb: int, gpus: int) -> float:
 
 def _whole_gpus(groups: list[NodeGroup]) -> str | None:
     """Name the type where a node has slices too: asked for "any GPU", Slurm may give a slice."""
-    from helpers.submission.inventory import is_mig
-
     kinds = {kind for group in groups for kind in group.gpus if kind}
     whole = {kind for kind in kinds if not is_mig(kind)}
     return whole.pop() if len(whole) == 1 and len(kinds) > 1 else None
@@ -195,6 +194,20 @@ def _place_as_asked(request: Request, inventory: Inventory) -> Fit:
     if isinstance(fit, Misfit):
         raise InvalidRequest(f"The partition {partition.name} {fit.limit}: this job could never run.", hint=fit.hint)
     return fit
+
+
+def place_session(request: Request, inventory: Inventory) -> Fit:
+    """Return where a person's interactive session goes: a partition meant for it, else where a job would go.
+
+    Raises:
+        InvalidRequest: If no partition could ever run it.
+    """
+    if request.partition is None:
+        meant = [p for p in inventory.partitions if _INTERACTIVE.search(p.name) and not (p.accounts or p.groups)]
+        fits = [fit for fit in (judge(partition, request) for partition in meant) if isinstance(fit, Fit)]
+        if fits:
+            return min(fits, key=lambda fit: fit.cost)
+    return place(request, inventory)[0]
 
 
 def _may_be_chosen(partition: Partition, request: Request) -> bool:
@@ -225,11 +238,17 @@ def _refusal(misfits: list[tuple[Partition, Misfit]], judged: list[Fit | Misfit]
     by_limit: dict[str, list[str]] = {}
     for partition, misfit in misfits:
         by_limit.setdefault(misfit.limit, []).append(partition.name)
-    limits = "; ".join(f"{', '.join(names)} {limit}" for limit, names in by_limit.items())
+    limits = "; ".join(_sentence(names, limit) for limit, names in by_limit.items())
     default = next(
         (misfit for partition, misfit in misfits if partition.is_default), misfits[0][1] if misfits else None
     )
     return InvalidRequest(f"No partition could ever run this: {limits}.", hint=default.hint if default else "sinfo")
+
+
+def _sentence(names: list[str], limit: str) -> str:
+    verb, _, rest = limit.partition(" ")
+    plural = {"has": "have", "allows": "allow", "does": "do"}
+    return f"{', '.join(names)} {verb if len(names) == 1 else plural.get(verb, verb)} {rest}"
 
 
 def _nodes_for(gpus: int, per_node: int) -> int:
@@ -244,5 +263,18 @@ def _other_types(partition: Partition) -> str:
     return f'gpus="{kinds[0]}:1"' if kinds else "leave gpus= out, or name another partition"
 
 
-def _smaller(request: Request, nodes: int, per_node: int) -> str:
-    return f"gpus={nodes * per_node}" if request.gpus.count and nodes else f"nodes={max(1, nodes)}"
+def _too_few_nodes(request: Request, most: int, nodes: int) -> str:
+    have = f"has {most} such node{'' if most == 1 else 's'} for a job"
+    if request.nodes is not None or not request.gpus.count:
+        return f"{have}, and this takes {nodes}"
+    return f"{have}, and {request.gpus.count} GPUs, the same number on each node, take {nodes}"
+
+
+def _nearest(request: Request, most: int, per_node: int) -> str:
+    """Return the nearest numbers of GPUs, below and above, that can be spread over so many nodes."""
+    if request.nodes is not None or not request.gpus.count or not most:
+        return f"nodes={max(1, most)}"
+    wanted, kind = request.gpus.count, f"{request.gpus.kind}:" if request.gpus.kind else ""
+    possible = [count for count in range(1, most * per_node + 1) if _nodes_for(count, per_node) <= most]
+    near = [count for count in possible if count < wanted][-1:] + [count for count in possible if count > wanted][:1]
+    return " or ".join(f'gpus="{kind}{count}"' if kind else f"gpus={count}" for count in near)

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import json
 import platform
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from helpers.config import runs_folder, working_directory
 from helpers.errors import InvalidRequest
-from helpers.runtime.call import Call, dump_call, write_call
+from helpers.runtime.call import Call, Calls, dump_call, write_call, write_calls
+from helpers.runtime.command import Command
 from helpers.runtime.description import Description, write_description
 from helpers.runtime.files import write_whole
 from helpers.runtime.run_folder import RunFolder, new_run_id
-from helpers.submission.amounts import memory_text
+from helpers.runtime.secrets import write_secrets
+from helpers.runtime.sharing import GROUP, open_to_group
+from helpers.submission.amounts import memory_text, parse_minutes
 from helpers.submission.arguments import check_call, describe_arguments, function_name, qualified_name
+from helpers.submission.dependencies import Dependencies, read_after, replace_jobs
 from helpers.submission.request import read_request
+from helpers.submission.secrets import read_secrets
+from helpers.submission.settings import complete_settings
 
 if TYPE_CHECKING:
     from helpers.submission.clusters import Cluster
@@ -30,12 +38,13 @@ _RESOURCE_KEYWORDS = (
     "cpus",
     "mem",
     "time",
+    "total_time",
     "partition",
     "account",
     "qos",
     "slurm",
 )
-_NOT_YET = ("total_time", "after", "profile", "container", "launcher")
+_NOT_YET = ("container", "launcher")
 _LONGEST_NAME = 100
 
 
@@ -47,15 +56,23 @@ class Plan:
         run: The files of the run, none of which exists yet.
         description: What is submitted.
         resources: What is asked for.
-        call: The pickled call.
+        call: The pickled call, or the calls of an array.
+        after: The jobs that it waits for.
         setup: Shell lines that run before the ranks.
+        secrets: Variables that the ranks get, and that nothing but ``private/`` may hold.
+        snapshot: Whether the job is to run the project's source as it is now.
+        difference: What the project has that is not committed, as ``git diff`` prints it.
     """
 
     run: RunFolder
     description: Description
     resources: Resources
-    call: bytes
+    call: bytes | Calls
+    after: Dependencies
     setup: Sequence[str]
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    snapshot: bool = True
+    difference: bytes = field(default=b"", repr=False)
 
     @property
     def requeue_allowed(self) -> bool:
@@ -69,9 +86,17 @@ class Plan:
             InvalidRequest: If it cannot be made.
         """
         self.run.create()
-        write_call(self.run, self.call, durable=False)
+        if isinstance(self.call, Calls):
+            write_calls(self.run, self.call)
+        else:
+            write_call(self.run, self.call, durable=False)
+        write_secrets(self.run, self.secrets)
         write_description(self.run, self.description)
         write_whole(self.run.script, script.encode(), durable=False)
+        if self.difference:
+            write_whole(self.run.changes, self.difference, durable=False)
+        if self.description.share == GROUP:
+            open_to_group(self.run)
 
 
 def make_plan(
@@ -81,6 +106,8 @@ def make_plan(
     *,
     cluster: Cluster | None,
     settings: Mapping[str, Any],
+    elements: Sequence[tuple[tuple[Any, ...], dict[str, Any]]] = (),
+    max_running: int | None = None,
 ) -> Plan:
     """Check a call and its settings, and work out the run.
 
@@ -90,22 +117,32 @@ def make_plan(
         kwargs: Its keyword arguments.
         cluster: Where it goes, and what decides there on what is left open; None for this process.
         settings: The keywords of ``submit`` that are this library's.
+        elements: Of an array: the arguments of each element, in place of ``args`` and ``kwargs``.
+        max_running: Of an array: how many elements may run at a time.
 
     Raises:
         InvalidRequest: If any of them breaks a rule, or the call cannot be pickled.
     """
-    check_call(function, args, kwargs)
+    for one_args, one_kwargs in elements or [(args, dict(kwargs))]:
+        check_call(function, one_args, one_kwargs)
+    args, kwargs, results = replace_jobs(args, kwargs)
+    after = read_after(settings.get("after"), results)
     _refuse_what_is_not_there_yet(settings)
-    request = read_request(**{key: settings[key] for key in _RESOURCE_KEYWORDS if key in settings})
+    complete = complete_settings(settings)
+    asked_for = complete.values
+    command = list(function.words) if isinstance(function, Command) else []
+    asked = {key: asked_for[key] for key in _RESOURCE_KEYWORDS if key in asked_for}
+    request = read_request(**asked, is_command=bool(command))
     resources = request.settle() if cluster is None else cluster.settle(request)
+    resources = replace(resources, chosen=complete.choices(resources.chosen))
     name = check_name(settings.get("name") or function_name(function))
     run_id = new_run_id()
     directory = working_directory()
     description = Description(
         run_id=run_id,
         name=name,
-        function=qualified_name(function),
-        arguments=describe_arguments(args, kwargs),
+        function=command[0] if command else qualified_name(function),
+        arguments=command[1:] if command else describe_arguments(args, kwargs),
         cluster=cluster.name if cluster else "inline",
         place=cluster.place if cluster else platform.node(),
         python=sys.executable,
@@ -116,17 +153,28 @@ def make_plan(
         gpus=resources.gpus.count,
         time_min=resources.time_min,
         warning_s=resources.warning_s,
-        requeue=_check_requeue(settings.get("requeue", "auto")),
+        requeue=_check_requeue(asked_for.get("requeue", "auto")),
         has_checkpoint_method=callable(getattr(function, "checkpoint", None)),
         versions={"python": platform.python_version()},
         resources=_for_people(resources),
+        command=command,
+        warning_signal=resources.warning_signal,
+        settings=_for_the_record(settings),
+        after=list(after.folders),
+        total_time_min=request.total_time_min,
+        max_running=_check_max_running(max_running),
+        elements=[describe_arguments(*element) for element in elements],
+        share=complete.share,
     )
     return Plan(
-        run=RunFolder(runs_folder(directory) / name / run_id),
+        run=RunFolder(runs_folder(directory, complete.settings) / name / run_id),
         description=description,
         resources=resources,
-        call=_pickle(function, args, kwargs),
-        setup=_check_setup(settings.get("setup")),
+        call=_pickle_all(function, elements) if elements else _pickle(function, args, kwargs),
+        after=after,
+        setup=_check_setup(asked_for.get("setup")),
+        snapshot=complete.snapshot,
+        secrets=read_secrets(),
     )
 
 
@@ -182,6 +230,30 @@ def _pickle(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping
             f"{name} cannot be pickled, so it cannot be sent to a job: {error}.",
             hint="pass what it is made from (a path, a configuration) and make it inside the function",
         ) from error
+
+
+def _pickle_all(function: Callable[..., Any], elements: Sequence[tuple[tuple[Any, ...], dict[str, Any]]]) -> Calls:
+    try:
+        return Calls.of(function, list(elements))
+    except Exception:
+        for args, kwargs in elements:
+            _pickle(function, args, kwargs)  # raises, naming the argument
+        raise
+
+
+def _for_the_record(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings as JSON keeps them; what is of one submission only is left out."""
+    kept = {name: value for name, value in settings.items() if name not in {"after", "dry_run"}}
+    return {
+        name: parse_minutes(value) if isinstance(value, timedelta) else json.loads(json.dumps(value, default=str))
+        for name, value in kept.items()
+    }
+
+
+def _check_max_running(value: Any) -> int | None:
+    if value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 1):
+        return value
+    raise InvalidRequest(f"max_running is a whole number from 1 up; got {value!r}.", hint="max_running=8")
 
 
 def _culprit(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:

@@ -49,13 +49,16 @@ _SENTENCES = {
     "job requeued in held state": "It was requeued and is held: scontrol release {job}",
 }
 
-# The families of limits that Slurm names by pattern: AssocGrpGRES, QOSMaxCpuPerUserLimit, MaxGRESPerUser, …
-_OWNERS = {"Assoc": "your account or group", "QOS": "its quality of service"}
+# The families of limits that Slurm names by pattern: AssocGrpGRES, QOSMaxCpuPerUserLimit, MaxGRESPerAccount, …
+_OWNERS = {"Assoc": "your account", "QOS": "its quality of service"}
 _RESOURCES = {
+    "GRESMin": "GPU time", "GRESRunMin": "GPU time", "CPUMin": "CPU time", "CpuMin": "CPU time",
+    "CPURunMin": "CPU time", "CpuRunMin": "CPU time", "MemMin": "memory over time", "MemRunMin": "memory over time",
+    "NodeMin": "node time", "NodeRunMin": "node time", "BillingMin": "billed time", "BillingRunMin": "billed time",
     "GRES": "GPUs", "Cpu": "CPUs", "CPU": "CPUs", "Mem": "memory", "Node": "nodes", "Job": "jobs",
-    "Submit": "submitted jobs", "Wall": "time", "Billing": "billed hours", "Energy": "energy",
-    "License": "licences", "BB": "burst buffer", "Min": "time",
+    "Wall": "time", "Billing": "billed units", "Energy": "energy", "License": "licences", "BB": "burst buffer",
 }  # fmt: skip
+_WHOSE = {"PerAccount": "your account's", "PerAcct": "your account's", "PA": "your account's"}
 
 
 def why_it_waits(reason: str, job: str) -> str:
@@ -73,12 +76,19 @@ def why_it_waits(reason: str, job: str) -> str:
 
 
 def _limit(word: str) -> str:
-    match = re.match(r"(Assoc|QOS)?(Grp|Max|Min)", word)
+    match = re.match(r"(Assoc|QOS)?(Grp|Max|Min)(.*)", word)
     if match is None:
         return ""
-    owner = _OWNERS.get(match[1] or "", "you")
-    what = next((name for key, name in _RESOURCES.items() if key in word), "resources")
+    rest = re.sub(r"^(Job|Submit)(?=GRES|Cpu|CPU|Mem|Node)", "", match[3])
+    what = next((name for key, name in _RESOURCES.items() if key in rest.partition("Per")[0]), "resources")
+    by = _OWNERS.get(match[1] or "", "the cluster")
     if match[2] == "Min":
-        return f"It asks for fewer {what} than {owner} must ask for."
-    by = " together" if match[2] == "Grp" else ""
-    return f"The limit on {what} that {owner} may use{by} at a time is reached."
+        return f"It asks for fewer {what} than {by} demands: it will never start."
+    if "PerJob" in rest or "PerNode" in rest:
+        of = "a job" if "PerJob" in rest else "a node"
+        return f"It asks for more {what} than {by} allows {of}: it will never start."
+    if match[2] == "Grp":
+        at_a_time = "" if re.search("(?<!Run)Min|Wall", rest) else " at a time"
+        return f"The limit on {what}{at_a_time} for all jobs of {by} together is reached."
+    whose = next((name for key, name in _WHOSE.items() if key in rest), "your")
+    return f"The limit that {by} sets on {whose} {what} at a time is reached."

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -23,11 +25,13 @@ class Request:
         processes: Ranks in all.
         cpus: For each process.
         mem_mb: Host memory on each node, in MiB.
-        time_min: Wall-clock limit in minutes.
+        time_min: Wall-clock limit of one attempt, in minutes.
+        total_time_min: Minutes that all attempts together may take.
         partition: By name.
         account: By name.
         qos: By name.
         slurm: Other sbatch options by their long names; None removes a default of ours.
+        is_command: Whether it is a program: it sees all GPUs of a node, and gets no signal that it did not ask for.
     """
 
     gpus: Gpus
@@ -36,14 +40,18 @@ class Request:
     cpus: int | None = None
     mem_mb: int | None = None
     time_min: int | None = None
+    total_time_min: int | None = None
     partition: str | None = None
     account: str | None = None
     qos: str | None = None
     slurm: dict[str, Any] = field(default_factory=dict)
+    is_command: bool = False
 
     def processes_on(self, nodes: int) -> int:
         """Return the ranks in all: one for each GPU, or one for each node where there is none, unless given."""
-        return self.processes if self.processes is not None else (self.gpus.count or nodes)
+        if self.processes is not None:
+            return self.processes
+        return nodes if self.is_command else (self.gpus.count or nodes)
 
     def settle(
         self,
@@ -56,6 +64,7 @@ class Request:
         chosen: dict[str, str] | None = None,
         gpu_hours: float | None = None,
         default_time_min: int | None = None,
+        longest_min: int | None = None,
     ) -> Resources:
         """Return what the job asks for, with the choices that were left open.
 
@@ -68,6 +77,7 @@ class Request:
             chosen: Why the choices are what they are, by keyword.
             gpu_hours: What the job costs if it takes all its time.
             default_time_min: The partition's limit for a job that asks for none.
+            longest_min: The partition's limit; one attempt of a ``total_time`` takes no more.
 
         Raises:
             InvalidRequest: If GPUs or processes cannot be spread evenly over the nodes.
@@ -82,15 +92,21 @@ class Request:
             processes=ranks,
             cpus=self.cpus or cpus,
             mem_mb=self.mem_mb or mem_mb,
-            time_min=self.time_min,
+            time_min=self.time_min or self._attempt_min(longest_min),
             partition=self.partition or partition,
             account=self.account,
             qos=self.qos,
             slurm=self.slurm,
+            is_command=self.is_command,
             chosen=chosen or {},
             gpu_hours=gpu_hours,
             default_time_min=default_time_min,
         )
+
+    def _attempt_min(self, longest_min: int | None) -> int | None:
+        if self.total_time_min is None:
+            return None
+        return min(self.total_time_min, longest_min or self.total_time_min)
 
 
 def read_request(
@@ -101,10 +117,12 @@ def read_request(
     cpus: int | None = None,
     mem: str | float | None = None,
     time: str | float | timedelta | None = None,
+    total_time: str | float | timedelta | None = None,
     partition: str | None = None,
     account: str | None = None,
     qos: str | None = None,
     slurm: dict[str, Any] | None = None,
+    is_command: bool = False,
 ) -> Request:
     """Check the keywords of ``submit`` that ask for resources, one by one.
 
@@ -113,17 +131,21 @@ def read_request(
     """
     for name, value in {"nodes": nodes, "processes": processes, "cpus": cpus}.items():
         _check_positive(name, value)
+    for name, text in {"partition": partition, "account": account, "qos": qos}.items():
+        _check_name(name, text)
     return Request(
-        gpus=parse_gpus(gpus),
+        gpus=_check_kind(parse_gpus(gpus), gpus),
         nodes=nodes,
         processes=processes,
         cpus=cpus,
         mem_mb=None if mem is None else parse_memory_mb(mem),
         time_min=None if time is None else parse_minutes(time),
+        total_time_min=None if total_time is None else parse_minutes(total_time),
         partition=partition,
         account=account,
         qos=qos,
-        slurm=_check_slurm_options(slurm or {}),
+        slurm=({"signal": None} if is_command else {}) | check_slurm_options(slurm or {}),
+        is_command=is_command,
     )
 
 
@@ -148,6 +170,37 @@ def check_even(name: str, count: int, nodes: int) -> None:
         )
 
 
+_OPTION = re.compile(r"[a-z][a-z0-9-]*")
+_KIND = re.compile(r"[\w.+-]+")
+
+
+def check_line(name: str, value: Any) -> None:
+    """Refuse what a line of the batch script cannot hold as it is.
+
+    Raises:
+        InvalidRequest: For a line break and other control characters, which could add a line; and for a backslash,
+            which Slurm takes for a quote of its own.
+    """
+    if not isinstance(value, str) or not value.isprintable() or "\\" in value:
+        raise InvalidRequest(
+            f"{name} is one line of text, without backslashes; got {value!r}.", hint=f"leave {name} out"
+        )
+
+
+def _check_name(name: str, value: Any) -> None:
+    if value is None:
+        return
+    check_line(name, value)
+    if not value.strip():
+        raise InvalidRequest(f"{name} is a name; got {value!r}.", hint=f"leave {name}= out")
+
+
+def _check_kind(gpus: Gpus, value: Any) -> Gpus:
+    if gpus.kind is not None and not _KIND.fullmatch(gpus.kind):
+        raise InvalidRequest(f"gpus is a number, or type:number; got {value!r}.", hint='gpus=4 or gpus="a100:4"')
+    return gpus
+
+
 _OWN_OPTIONS = {
     "gpus": "gpus", "gpus-per-node": "gpus", "gres": "gpus", "nodes": "nodes", "ntasks": "processes",
     "ntasks-per-node": "processes", "cpus-per-task": "cpus", "mem": "mem", "time": "time",
@@ -156,9 +209,25 @@ _OWN_OPTIONS = {
 }  # fmt: skip
 
 
-def _check_slurm_options(options: dict[str, Any]) -> dict[str, Any]:
+def check_slurm_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return sbatch options by their long names as Slurm writes them.
+
+    Raises:
+        InvalidRequest: For one that this library writes itself, a name that is none, or a value that is none: a
+            line break in either would add a line to the script.
+    """
+    if not isinstance(options, Mapping):
+        raise InvalidRequest(f"slurm is a dictionary; got {options!r}.", hint='slurm={"constraint": "h100"}')
     named = {str(name).removeprefix("--").replace("_", "-"): value for name, value in options.items()}
-    for name in named:
+    for name, value in named.items():
+        if not _OPTION.fullmatch(name):
+            raise InvalidRequest(
+                f"slurm takes sbatch options by their long names; got {name!r}.", hint='slurm={"mail-type": "END"}'
+            )
+        if not isinstance(value, str | int | float | bool | None):
+            raise InvalidRequest(f"slurm={{{name!r}: …}} is text or a number; got {value!r}.")
+        if isinstance(value, str):
+            check_line(f"slurm={{{name!r}: …}}", value)
         if name in _OWN_OPTIONS and name != "gres":
             keyword = _OWN_OPTIONS[name]
             raise InvalidRequest(

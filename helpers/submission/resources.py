@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
 
 _WARNING_S = 90  # time to finish a step and save; submitit's default too
 _SHORTEST_WARNING_S = 10
+_SLURMS_WARNING_S = 60
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +34,7 @@ class Resources:
         chosen: Why the choices that were left open are what they are, by keyword.
         default_time_min: The partition's limit for a job that asks for none, where it is known.
         gpu_hours: What the job costs if it takes all its time; None where nobody counts.
+        is_command: Whether each process runs a program, not a function.
     """
 
     gpus: Gpus
@@ -47,6 +50,7 @@ class Resources:
     chosen: dict[str, str] = field(default_factory=dict)
     gpu_hours: float | None = None
     default_time_min: int | None = None
+    is_command: bool = False
 
     @property
     def processes_per_node(self) -> int:
@@ -55,11 +59,23 @@ class Resources:
 
     @property
     def warning_s(self) -> int:
-        """Seconds before the time limit at which the job is told, well within the limit."""
+        """Seconds before the time limit at which the job is told, well within the limit; 0 where it is not."""
+        if "signal" in self.slurm:  # [R|B:]<signal>[@<seconds>], 60 where it says nothing (man sbatch)
+            _, _, seconds = str(self.slurm["signal"] or "@0").partition("@")
+            return int(seconds) if seconds.isdecimal() else _SLURMS_WARNING_S
         limit_min = self.time_min or self.default_time_min
         if limit_min is None:
             return _WARNING_S
         return max(_SHORTEST_WARNING_S, min(_WARNING_S, limit_min * 60 // 4))
+
+    @property
+    def warning_signal(self) -> str:
+        """The signal that tells the job of it, such as ``"SIGUSR2"``; empty for none."""
+        asked = self.slurm.get("signal", "USR2")
+        name = str(asked or "").partition("@")[0].rpartition(":")[2].strip().upper().removeprefix("SIG")
+        if name.isdecimal() and int(name) in signal.valid_signals():
+            return signal.Signals(int(name)).name
+        return f"SIG{name}" if name else ""
 
     def sentence(self) -> str:
         """Say in one line what is asked for."""
@@ -74,7 +90,8 @@ class Resources:
             parts.append(memory_text(self.mem_mb))
         parts.append(self._time())
         if self.gpu_hours:
-            parts.append(f"at most {self.gpu_hours:.3g} GPU-hours")
+            hours = f"{self.gpu_hours:.3g}"
+            parts.append(f"at most {hours} GPU-hour{'' if hours == '1' else 's'}")
         return " · ".join(parts)
 
     def _time(self) -> str:

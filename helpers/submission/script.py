@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import functools
+import json
+import re
 import shlex
+import sys
 import sysconfig
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from helpers.errors import InvalidRequest
+from helpers.runtime.element import ELEMENTS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,12 +20,17 @@ if TYPE_CHECKING:
     from helpers.runtime.run_folder import RunFolder
     from helpers.submission.resources import Resources
 
+_SLURM_ELEMENT = "$((SLURM_ARRAY_TASK_ID + ${HELPERS_FIRST_ELEMENT:-0}))"
+_SLURM_LOG = 'ln -sfn "../../../logs/${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID.log" "$HELPERS_RUN/logs/batch.log"'
+_OWN_SCRIPT = '"$HELPERS_RUN/submission.sh"'
 _BATCH = "-P -m helpers.runtime.batch"  # -P: a helpers.py in the working folder is not ours
-_RANK = "-u -P -m helpers.runtime.rank"
+_RANK = "-u -P -m helpers.runtime."
 
 
-def slurm_script(run: RunFolder, resources: Resources, *, python: str, setup: Sequence[str]) -> str:
-    """Return the lines that a Slurm job runs in its batch shell."""
+def slurm_script(
+    run: RunFolder, resources: Resources, *, python: str, setup: Sequence[str], is_array: bool = False
+) -> str:
+    """Return the lines that a Slurm job, or each element of an array, runs in its batch shell."""
     srun = [
         "srun",
         f"--ntasks={resources.processes}",
@@ -31,16 +40,18 @@ def slurm_script(run: RunFolder, resources: Resources, *, python: str, setup: Se
         "--export=ALL",
     ]
     logs = shlex.quote(log_path(run.logs)) + '/"$HELPERS_ATTEMPT"'
+    if is_array:
+        logs = f'{shlex.quote(log_path(run.path / ELEMENTS))}/"$element/logs/$HELPERS_ATTEMPT"'
     return "\n".join(
         [
-            *_opening(run, python, term=":"),
-            *_setup(setup),
+            *_opening(run, python, term=":", element=_SLURM_ELEMENT if is_array else None),
+            *_setup(setup, shlex.quote(str(run.script)) if is_array else _OWN_SCRIPT),
             "_helpers provenance &",
             "",
             "# the ranks: Python directly under srun, so that it is Python that gets the signals",
             f"{shlex.join(srun)} \\",
             f"  --output={logs}/%t.out --error={logs}/%t.err \\",
-            f"  {shlex.quote(python)} {_RANK}",
+            f"  {shlex.quote(python)} {_RANK}{'command' if resources.is_command else 'rank'}",
             "code=$?",
             "wait",
             "_helpers end $code  # decides whether the job is requeued",
@@ -52,24 +63,45 @@ def log_path(path: Path) -> str:
     """Return a log's path so that Slurm, which reads ``%j`` and the like in it, takes it as it stands.
 
     Raises:
-        InvalidRequest: For a backslash, which turns off also the patterns that tell the ranks' logs apart.
+        InvalidRequest: For a backslash, which turns off also the patterns that tell the ranks' logs apart; and for
+            what :func:`check_path` refuses.
     """
-    if "\\" in str(path):
+    check_path(path)
+    if _MANGLED.search(str(path)):
         raise InvalidRequest(
-            f"Slurm cannot write logs into a folder with a backslash in its name: {path}",
-            hint="submit from another folder, or set HELPERS_RUNS=/path/to/runs",
+            f"Slurm's srun takes percent signs in {str(path)!r} for patterns, even doubled: the logs would be lost.",
+            hint="take the percent signs out of the name, or set HELPERS_RUNS=/path/to/runs",
         )
     return str(path).replace("%", "%%")
 
 
-def local_script(run: RunFolder, *, python: str, setup: Sequence[str]) -> str:
-    """Return the whole script of a run on this machine."""
+_MANGLED = re.compile(r"%[^utnN].*%[utnN]|%\d+[utnN]|%%%")
+"""What srun makes something else of although each percent sign is doubled (tried with every pair, Slurm 22.05)."""
+
+
+def check_path(path: Path) -> None:
+    """Refuse a folder whose name no line of the batch script can hold.
+
+    Raises:
+        InvalidRequest: For a backslash, which Slurm takes for a quote of its own; for a line break or another
+            control character, which could add a line; and for bytes that are no text.
+    """
+    if "\\" in str(path) or not str(path).isprintable():
+        raise InvalidRequest(
+            "Slurm cannot work in a folder with a backslash, a line break or another control character in its name: "
+            f"{str(path)!r}",
+            hint="submit from another folder, or set HELPERS_RUNS=/path/to/runs",
+        )
+
+
+def local_script(run: RunFolder, *, python: str, setup: Sequence[str], is_array: bool = False) -> str:
+    """Return the whole script of a run, or of each element of an array, on this machine."""
     return "\n".join(
         [
             "#!/bin/bash",
-            "export HELPERS_LOCAL_ID=local-$$",
-            *_opening(run, python, term="''"),
-            *_setup(setup),
+            *([] if is_array else ["export HELPERS_LOCAL_ID=local-$$"]),
+            *_opening(run, python, term="''", element='"$HELPERS_ELEMENT"' if is_array else None),
+            *_setup(setup, shlex.quote(str(run.script)) if is_array else _OWN_SCRIPT),
             "_helpers provenance &",
             "",
             "# the ranks, started and watched by one supervisor in this very process",
@@ -79,15 +111,69 @@ def local_script(run: RunFolder, *, python: str, setup: Sequence[str]) -> str:
     )
 
 
-def _opening(run: RunFolder, python: str, *, term: str) -> list[str]:
+def _opening(run: RunFolder, python: str, *, term: str, element: str | None = None) -> list[str]:
     return [
         "# the ranks are told to stop; this shell waits for them",
         f"trap {term} TERM",
-        f"export HELPERS_RUN={shlex.quote(str(run.path))}",
+        *_which_run(run, element),
         *_python_path(),
         f'_helpers() {{ {shlex.quote(python)} {_BATCH} "$@"; }}',
-        'begun=$(_helpers begin) || exit; eval "$begun"',
+        *_cannot_begin(python),
+        'begun=$(_helpers begin) || _cannot_begin $?; eval "$begun"',
         "",
+    ]
+
+
+def _cannot_begin(python: str) -> list[str]:
+    """Leave a word in the shell where the interpreter cannot: it is gone, it is another one, or it has lost us.
+
+    Nothing of this runs, nor costs, where the attempt begins as it should.
+    """
+    version = _python_version()
+    path = json.dumps(python, ensure_ascii=False)[1:-1]
+    gone = f"{path}, the interpreter of this job, does not exist there"
+    other = f"{path} was Python {version} when this was submitted, and is Python $found there"
+    lost = f"{path} cannot import helpers there"
+    ending = '"ending":{"cause":"environment","rank":null,"node":"%s","exit_code":%d,"signal":null,"detail":"%s"}'
+    status = '{"state":"FAILED","job_id":"%s","attempt":%d,' + ending + ',"updated":%s.0}\\n'
+    end = '{"time":%s.0,"event":"end","attempt":%d,"job_id":"%s","state":"FAILED","cause":"environment","step":null}\\n'
+    find = shlex.join([python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"])
+    import_us = shlex.join([python, "-P", "-c", "import helpers.runtime.batch"])
+    return [
+        "_cannot_begin() {  # the interpreter cannot say so itself",
+        f"  if [ ! -x {shlex.quote(python)} ]; then why={shlex.quote(gone)}",
+        f'  elif found=$({find} | tr -cd 0-9.); [ "$found" != {version} ]; then why={_with_found(other)}',
+        f"  elif ! {import_us}; then why={shlex.quote(lost)}",
+        "  else exit $1; fi",
+        '  cd "$HELPERS_RUN" && ! grep -qs COMPLETED status.json || exit $1',
+        "  job=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID}; now=$(date +%s)",
+        "  job=${job:-${SLURM_JOB_ID:-$HELPERS_LOCAL_ID}}; number=$(ls attempts 2>/dev/null | wc -l)",
+        f'  printf {shlex.quote(end)} $now $number "$job" >>jobs.jsonl',
+        f'  printf {shlex.quote(status)} "$job" $number "$(uname -n)" $1 "$why" $now >.status.tmp',
+        '  mv .status.tmp status.json; echo "[helpers] $why" >&2; exit $1',
+        "}",
+    ]
+
+
+def _python_version() -> str:
+    """Return the minor version of this interpreter, which is the job's."""
+    return f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+def _with_found(text: str) -> str:
+    before, after = text.split("$found")
+    return f'{shlex.quote(before)}"${{found:-unknown}}"{shlex.quote(after)}'
+
+
+def _which_run(run: RunFolder, element: str | None) -> list[str]:
+    """Say which folder is this job's; an element of an array takes its number from what started it."""
+    if element is None:
+        return [f"export HELPERS_RUN={shlex.quote(str(run.path))}"]
+    return [
+        f"element={element}",
+        f"export HELPERS_RUN={shlex.quote(str(run.path / ELEMENTS))}/$element",
+        'mkdir -p "$HELPERS_RUN/logs"',
+        _SLURM_LOG if element == _SLURM_ELEMENT else 'exec >>"$HELPERS_RUN/logs/batch.log" 2>&1',
     ]
 
 
@@ -113,13 +199,13 @@ def _is_editable() -> bool:
     return True
 
 
-def _setup(lines: Sequence[str]) -> list[str]:
+def _setup(lines: Sequence[str], script: str) -> list[str]:
     """Run the caller's lines in this shell, and stop at the first that fails, naming it."""
     if not lines:
         return []
     return [
         "# set-up: the first line that fails, or leaves, ends the job",
-        'setup_line() { sed -n "${BASH_LINENO[${#BASH_LINENO[@]} - 2]}p" "$HELPERS_RUN/submission.sh"; }',
+        'setup_line() { sed -n "${BASH_LINENO[${#BASH_LINENO[@]} - 2]}p" ' + script + "; }",
         'setup_failed() { trap - ERR EXIT; _helpers setup-failed "$1" "${2:-$(setup_line)}"; exit 1; }',
         "trap 'setup_failed $?' ERR; trap 'setup_failed $? \"$BASH_COMMAND\"' EXIT",
         *lines,

@@ -7,7 +7,7 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from helpers.errors import ClusterUnreachable
+from helpers.errors import ClusterUnreachable, HelpersError
 from helpers.runtime.pointer import point_to_run
 from helpers.submission import slurm_queue
 from helpers.submission.inventory_cache import current_inventory
@@ -16,6 +16,7 @@ from helpers.submission.script import slurm_script
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from pathlib import Path
 
     from helpers.runtime.run_folder import RunFolder
     from helpers.submission.request import Request
@@ -47,8 +48,9 @@ class SlurmCluster:
             InvalidRequest: If the job could never run.
             ClusterUnreachable: If the controller does not answer.
         """
-        if request.partition is None:  # the shell's own choice, which sbatch would have followed
-            request = replace(request, partition=os.environ.get("SBATCH_PARTITION"))
+        shells = os.environ.get("SBATCH_PARTITION") if request.partition is None else None
+        if shells:  # the shell's own choice, which sbatch would have followed
+            request = replace(request, partition=shells)
         fit, why = place(request, current_inventory(os.environ.get("SLURM_CONF")))
         return request.settle(
             nodes=fit.nodes,
@@ -56,29 +58,74 @@ class SlurmCluster:
             cpus=fit.cpus,
             mem_mb=fit.mem_mb,
             partition=fit.partition.name,
-            chosen={"partition": why},
+            chosen={"partition": "SBATCH_PARTITION" if shells else why},
             gpu_hours=fit.gpu_hours,
             default_time_min=fit.partition.default_time_min,
+            longest_min=fit.partition.max_time_min,
         )
 
     def script(
-        self, run: RunFolder, resources: Resources, *, job_name: str, setup: Sequence[str], requeue: bool
+        self,
+        run: RunFolder,
+        resources: Resources,
+        *,
+        job_name: str,
+        setup: Sequence[str],
+        requeue: bool,
+        is_array: bool = False,
     ) -> str:
         """Return the batch script: submitit's header, our body."""
         from helpers.submission.slurm_executor import RunExecutor
 
-        self._executor = RunExecutor(run, resources, name=job_name, requeue=requeue)
-        body = slurm_script(run, resources, python=sys.executable, setup=setup)
+        self._executor = RunExecutor(run, resources, name=job_name, requeue=requeue, is_array=is_array)
+        body = slurm_script(run, resources, python=sys.executable, setup=setup, is_array=is_array)
         return self._executor.script_text(body)
 
-    def queue(self, run: RunFolder) -> str:
+    def queue(self, run: RunFolder, *, after: str | None = None) -> str:
         """Hand the script to ``sbatch``, and make the run findable by the id that it gets."""
         if self._executor is None:
             raise AssertionError("the script is written before it is queued")
         cluster = current_inventory(os.environ.get("SLURM_CONF")).cluster  # asked first: once queued, nothing may fail
-        job_id = self._executor.queue()
+        job_id = self._executor.queue(*([f"--dependency={after}"] if after else []))
         point_to_run(run, cluster, job_id)
         return job_id
+
+    def queue_again(self, run: RunFolder, script: Path, *options: str, **variables: str) -> str:
+        """Hand a script that has been queued before to ``sbatch`` once more, under a new id."""
+        from helpers.submission.slurm_executor import queue_script
+
+        cluster = current_inventory(os.environ.get("SLURM_CONF")).cluster
+        job_id = queue_script(["sbatch"], script, *options, **variables)
+        point_to_run(run, cluster, job_id)
+        return job_id
+
+    def queue_array(
+        self, run: RunFolder, count: int, max_running: int | None, *, after: str | None = None
+    ) -> list[tuple[str, int]]:
+        """Queue as few arrays as ``MaxArraySize`` allows; with ``max_running``, one begins when the last has ended.
+
+        If one is refused, those queued before it are cancelled: a sweep is queued whole or not at all.
+        """
+        if self._executor is None:
+            raise AssertionError("the script is written before it is queued")
+        inventory = current_inventory(os.environ.get("SLURM_CONF"))
+        chunks: list[tuple[str, int]] = []
+        for first in range(0, count, inventory.max_array_size):
+            size = min(count - first, inventory.max_array_size)
+            waits = [after] if after else []
+            if chunks and max_running:
+                waits.append(f"afterany:{chunks[-1][0]}")
+            options = [f"--array=0-{size - 1}" + (f"%{max_running}" if max_running else "")]
+            options += [f"--dependency={','.join(waits)}"] if waits else []
+            try:
+                job_id = self._executor.queue(*options, HELPERS_FIRST_ELEMENT=str(first))
+            except HelpersError:
+                if chunks:
+                    slurm_queue.cancel([earlier for earlier, _ in chunks])
+                raise
+            point_to_run(run, inventory.cluster, job_id)
+            chunks.append((job_id, size))
+        return chunks
 
     def observe(self, job_ids: Iterable[str]) -> dict[str, Observation]:
         """Ask ``squeue``, and ``sacct`` for what it has forgotten."""

@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from submitit import SlurmExecutor
@@ -20,7 +21,8 @@ from helpers.config import working_directory
 from helpers.errors import ClusterUnreachable, Rejected
 from helpers.runtime.environment import without_scheduler_variables
 from helpers.runtime.slurm import read_job_id
-from helpers.submission.script import log_path
+from helpers.submission import slurm_queue
+from helpers.submission.script import check_path, log_path
 
 if TYPE_CHECKING:
     from helpers.runtime.run_folder import RunFolder
@@ -39,11 +41,15 @@ class RunExecutor(SlurmExecutor):
         resources: What the job asks for.
         name: Of the job, as the queue shows it.
         requeue: Whether Slurm may requeue the job.
+        is_array: Whether the script is that of each element of an array, with a log for each.
     """
 
-    def __init__(self, run: RunFolder, resources: Resources, *, name: str, requeue: bool) -> None:
+    def __init__(
+        self, run: RunFolder, resources: Resources, *, name: str, requeue: bool, is_array: bool = False
+    ) -> None:
         super().__init__(folder=run.path)
         self.run = run
+        self._removed = [name for name, value in resources.slurm.items() if value is None]
         generic: dict[str, Any] = {
             "name": name,
             "timeout_min": resources.time_min,
@@ -63,7 +69,7 @@ class RunExecutor(SlurmExecutor):
             stderr_to_stdout=True,
             wckey=None,
             use_srun=False,
-            additional_parameters=_other_options(run, resources, requeue=requeue),
+            additional_parameters=_other_options(run, resources, requeue=requeue, is_array=is_array),
         )
 
     @classmethod
@@ -74,26 +80,39 @@ class RunExecutor(SlurmExecutor):
     def script_text(self, body: str) -> str:
         """Return the whole batch script."""
         text: str = _make_sbatch_string(command=body, folder=self.folder, **self.parameters)
-        return text
+        removed = tuple(f"#SBATCH --{name}=" for name in self._removed)  # what submitit writes whatever one says
+        return "\n".join(line for line in text.split("\n") if not line.startswith(removed))
 
-    def queue(self) -> str:
+    def queue(self, *options: str, **variables: str) -> str:
         """Hand the script to ``sbatch`` and return the job's id.
+
+        Args:
+            *options: For this submission only, such as ``--dependency=afterok:4711``: a successor has none.
+            **variables: For the job's environment.
 
         Raises:
             Rejected: With Slurm's own sentence.
             ClusterUnreachable: If the controller does not answer.
         """
-        command = [*self._make_submission_command(self.run.script)]  # sbatch and the script
-        command.insert(1, "--parsable")
-        for delay in (*_BUSY_DELAYS_S, None):
-            done = _call_sbatch(command, script=self.run.script.read_text(encoding="utf-8"))
-            if done.returncode == 0:
-                return _id_in(done.stdout)
-            busy = any(text in done.stderr for text in _BUSY)
-            if not busy or delay is None:
-                break
-            time.sleep(delay)
-        raise _refusal(done.stderr, busy=busy)
+        program, script = self._make_submission_command(self.run.script)
+        return queue_script([program], Path(script), *options, **variables)
+
+
+def queue_script(program: list[str], script: Path, *options: str, **variables: str) -> str:
+    """Hand a script to ``sbatch`` and return the job's id; see :meth:`RunExecutor.queue`."""
+    command = [*program, "--parsable", *options, str(script)]
+    for delay in (*_BUSY_DELAYS_S, None):
+        done = _call_sbatch(command, script=script.read_text(encoding="utf-8"), variables=variables)
+        if done.returncode == 0:
+            return _id_in(done.stdout)
+        busy = any(text in done.stderr for text in _BUSY)
+        if not busy or delay is None:
+            break
+        time.sleep(delay)
+        already = slurm_queue.find_by_script(str(script)) if not options else None
+        if already is not None:  # the answer was lost, not the job
+            return already
+    raise _refusal(done.stderr, busy=busy)
 
 
 _OVERRIDING = {
@@ -118,9 +137,10 @@ def _without_overriding(environment: dict[str, str], script: str) -> dict[str, s
     return {name: value for name, value in environment.items() if name not in dropped}
 
 
-def _other_options(run: RunFolder, resources: Resources, *, requeue: bool) -> dict[str, Any]:
+def _other_options(run: RunFolder, resources: Resources, *, requeue: bool, is_array: bool) -> dict[str, Any]:
+    check_path(working_directory())
     options = {
-        "output": log_path(run.batch_log),
+        "output": f"{log_path(run.logs)}/%A_%a.log" if is_array else log_path(run.batch_log),
         "chdir": str(working_directory()),
         "requeue" if requeue else "no-requeue": True,
         "kill-on-invalid-dep": "yes",
@@ -129,11 +149,11 @@ def _other_options(run: RunFolder, resources: Resources, *, requeue: bool) -> di
     return {name: value for name, value in options.items() if value is not None and value is not False}
 
 
-def _call_sbatch(command: list[str], *, script: str) -> subprocess.CompletedProcess[str]:
+def _call_sbatch(command: list[str], *, script: str, variables: dict[str, str]) -> subprocess.CompletedProcess[str]:
     if shutil.which(command[0]) is None:
         raise ClusterUnreachable(f"There is no {command[0]} on PATH.", hint='cluster="local" runs it on this machine')
     environment = _without_overriding(without_scheduler_variables(os.environ), script)
-    environment["SBATCH_EXPORT"] = "ALL"
+    environment |= {"SBATCH_EXPORT": "ALL", **variables}
     try:
         return subprocess.run(
             command, env=environment, capture_output=True, text=True, timeout=_SBATCH_TIMEOUT_S, check=False

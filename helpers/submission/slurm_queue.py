@@ -67,7 +67,7 @@ def observe(job_ids: Iterable[str]) -> dict[str, Observation]:
 
 def _ask_squeue(job_ids: set[str]) -> dict[str, Observation]:
     form = ",".join(f"{field}:{_SEPARATOR}" for field in ("JobArrayID", "State", "Reason", "exit_code", "NodeList"))
-    ids = ",".join(sorted(job_ids))
+    ids = ",".join(sorted({job_id.partition("_")[0] for job_id in job_ids}))  # an array is asked for as one
     done = _run(["squeue", "--noheader", "--array", "--states=all", f"--jobs={ids}", f"--Format={form}"])
     if done.returncode != 0:
         if "Invalid job id" in done.stderr:
@@ -111,6 +111,19 @@ def _ask_sacct(job_ids: Iterable[str]) -> dict[str, Observation]:
             nodes=nodes,
         )
     return seen
+
+
+def find_by_script(script: str) -> str | None:
+    """Return the id of the queued job whose batch script this is; a run's script is no other job's."""
+    try:
+        done = _run(["squeue", "--me", "--noheader", "--states=all", f"--format=%A{_SEPARATOR}%o"])
+    except ClusterUnreachable:
+        return None
+    for line in done.stdout.splitlines():
+        job_id, _, command = line.partition(_SEPARATOR)
+        if command.strip() == script:
+            return job_id.strip()
+    return None
 
 
 def cancel(job_ids: Sequence[str]) -> None:

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 from helpers.errors import ClusterUnreachable, InvalidRequest, Rejected
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
+    from helpers.submission.array import JobArray
+    from helpers.submission.choices import Choice
     from helpers.submission.clusters import Cluster
     from helpers.submission.job import Job
     from helpers.submission.plan import Plan
@@ -28,10 +30,12 @@ class Preview:
     Args:
         script: The batch script.
         sentence: What would be asked for, in one line.
+        choices: What would be asked for, each thing with its origin.
     """
 
     script: str
     sentence: str
+    choices: tuple[Choice, ...] = ()
 
     def __str__(self) -> str:
         return self.script
@@ -48,7 +52,7 @@ def submit(function: Callable[..., R], /, *args: Any, **keywords: Any) -> Job[R]
             ``nodes``; ``processes`` in all (one per GPU, unless given); ``cpus`` per process;
             ``mem`` per node: ``"64G"``; ``time``: ``"8h"``, ``"30min"``, ``"1-00:00:00"``, or minutes;
             ``partition``, ``account``, ``qos``; ``name`` of the run; ``setup``: shell lines before the ranks;
-            ``requeue``: ``"auto"``, True or False; ``slurm``: any sbatch option by its long name;
+            ``profile``: settings by their name; ``requeue``: ``"auto"``, True or False; ``slurm``: any sbatch option by its long name;
             ``cluster``: ``"auto"``, ``"slurm"``, ``"local"`` or ``"inline"``;
             ``dry_run``: show the script, queue nothing.
 
@@ -65,6 +69,28 @@ def submit(function: Callable[..., R], /, *args: Any, **keywords: Any) -> Job[R]
     check_callable(function)
     ours, theirs = split_keywords(function, keywords)
     return Executor(**ours).submit(function, *args, **theirs)
+
+
+def submit_array(
+    function: Callable[..., R], items: Iterable[Any], /, *, max_running: int | None = None, **settings: Any
+) -> JobArray[R]:
+    """Submit one call of ``function`` for each item, as one job array, and return at once.
+
+    Args:
+        function: What each rank of each element calls.
+        items: A :func:`grid`, a list of :func:`call`, or any other values, each of which is the one argument.
+        max_running: How many elements may run at a time; None for as many as fit.
+        **settings: The keywords of :func:`submit` that are this library's; of each element.
+
+    Returns:
+        The jobs, one for each item, in their order.
+
+    Raises:
+        InvalidRequest: If a call or the resources break a rule; nothing is queued, not even a part.
+        Rejected: If Slurm refuses the array, or the first part of one that is larger than it allows.
+        ClusterUnreachable: If Slurm is configured here and does not answer.
+    """
+    return Executor(**settings).map(function, items, max_running=max_running)
 
 
 class Executor:
@@ -96,9 +122,11 @@ class Executor:
         from helpers.submission.clusters import choose_cluster
         from helpers.submission.inline import INLINE_SCRIPT, run_inline
         from helpers.submission.plan import make_plan
+        from helpers.submission.preparation import prepare
+        from helpers.submission.settings import cluster_setting
 
         check_callable(function)
-        name = self._settings.get("cluster") or "auto"
+        name = cluster_setting(self._settings)
         if name == "inline":
             plan = make_plan(function, args, kwargs, cluster=None, settings=self._settings)
             if self._settings.get("dry_run"):
@@ -115,12 +143,75 @@ class Executor:
         )
         if self._settings.get("dry_run"):
             return cast("Job[R]", _preview(plan, script))
-        return _queue(plan, script, cluster)
+        return _queue(prepare(plan, function, args, kwargs), script, cluster)
+
+    def map(
+        self, function: Callable[..., R], items: Iterable[Any], /, *, max_running: int | None = None
+    ) -> JobArray[R]:
+        """Submit one call for each item, as one job array; see :func:`submit_array`."""
+        from helpers.submission.arguments import check_callable, function_name
+        from helpers.submission.clusters import choose_cluster
+        from helpers.submission.plan import make_plan
+        from helpers.submission.preparation import prepare
+        from helpers.submission.settings import cluster_setting
+        from helpers.submission.sweep import read_calls
+
+        check_callable(function)
+        calls = read_calls(items)
+        name = cluster_setting(self._settings)
+        if name == "inline":
+            return _run_inline_one_by_one(self, function, calls)
+        cluster = choose_cluster(name, call=f"submit_array({function_name(function)}, …)")
+        plan = make_plan(
+            function, (), {}, cluster=cluster, settings=self._settings, elements=calls, max_running=max_running
+        )
+        script = cluster.script(
+            plan.run,
+            plan.resources,
+            job_name=plan.description.name,
+            setup=plan.setup,
+            requeue=plan.requeue_allowed,
+            is_array=True,
+        )
+        if self._settings.get("dry_run"):
+            return cast("JobArray[R]", _preview(plan, script))
+        return _queue_array(prepare(plan, function, elements=calls), script, cluster)
+
+
+def _run_inline_one_by_one(
+    executor: Executor, function: Callable[..., Any], calls: list[tuple[tuple[Any, ...], dict[str, Any]]]
+) -> JobArray[Any]:
+    from helpers.submission.array import JobArray
+
+    jobs = [executor.submit(function, *args, **kwargs) for args, kwargs in calls]
+    return JobArray(jobs[0].folder.parent, jobs)
+
+
+def _queue_array(plan: Plan, script: str, cluster: Cluster) -> JobArray[Any]:
+    import shutil
+    import sys
+
+    from helpers.submission.array import record_array, watch_array
+
+    plan.write(script)
+    count = len(plan.description.elements)
+    try:
+        chunks = cluster.queue_array(plan.run, count, plan.description.max_running, after=plan.after.option)
+    except (Rejected, ClusterUnreachable):
+        shutil.rmtree(plan.run.path)
+        raise
+    ids = record_array(plan.run, chunks)
+    where = plan.resources.sentence() if cluster.name == "slurm" else "this machine"
+    numbers = ", ".join(job_id for job_id, _ in chunks)
+    print(f"helpers: job array {numbers} · {count} × {where} · {plan.run.path}", file=sys.stderr)
+    return watch_array(plan.run, plan.description, cluster, ids)
 
 
 def _preview(plan: Plan, script: str) -> Preview:
-    preview = Preview(script=script, sentence=plan.resources.sentence())
-    print(f"{script}\n# {preview.sentence}\n# dry run: nothing was queued")
+    from helpers.submission.choices import as_comments, choices_of
+
+    preview = Preview(script=script, sentence=plan.resources.sentence(), choices=choices_of(plan))
+    print(script, f"# {preview.sentence}", *as_comments(preview.choices), "# dry run: nothing was queued", sep="\n")
     return preview
 
 
@@ -134,11 +225,11 @@ def _queue(plan: Plan, script: str, cluster: Cluster) -> Job[Any]:
 
     plan.write(script)
     try:
-        job_id = cluster.queue(plan.run)
+        job_id = cluster.queue(plan.run, after=plan.after.option)
     except (Rejected, ClusterUnreachable):
         shutil.rmtree(plan.run.path)
         raise
-    record_attempt(plan.run, event="queued", attempt=0, job_id=job_id, step=None)
+    record_attempt(plan.run, durable=False, event="queued", attempt=0, job_id=job_id, step=None)
     where = plan.resources.sentence() if cluster.name == "slurm" else "this machine"
     print(f"helpers: job {job_id} · {where} · {plan.run.path}", file=sys.stderr)
     job: Job[Any] = Job(plan.run.path, cluster, job_id)

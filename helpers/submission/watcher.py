@@ -52,13 +52,20 @@ class Watcher:
         self._next_question = 0.0
         self._pause = _ASK_EVERY_S
 
-    def watch(self, job: Job[Any]) -> None:
-        """End ``job`` when its run ends."""
+    def watch(self, job: Job[Any], *, may_have_ended: bool = False) -> None:
+        """End ``job`` when its run ends; at once, if it may have ended already and has."""
+        if may_have_ended and self._end_by_folder(_Watched(job, time.monotonic())):
+            return
         with self._lock:
             self._watched.append(_Watched(job, time.monotonic()))
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._watch, name="helpers-watcher", daemon=True)
                 self._thread.start()
+
+    def unfinished(self) -> list[Job[Any]]:
+        """Return the jobs of this process that have not ended."""
+        with self._lock:
+            return [entry.job for entry in self._watched if not entry.job.done()]
 
     def _watch(self) -> None:
         while True:
@@ -89,10 +96,12 @@ class Watcher:
         return _POLL_S if time.monotonic() - newest < _FAST_FOR_S else _SLOW_POLL_S
 
     @staticmethod
-    def _end_by_folder(entry: _Watched) -> None:
+    def _end_by_folder(entry: _Watched) -> bool:
         status = _final_status(entry.job)
-        if status is not None:
-            entry.job._end(status)  # noqa: SLF001 -- the watcher is the one that ends a job
+        if status is None:
+            return False
+        entry.job._end(status)  # noqa: SLF001 -- the watcher is the one that ends a job
+        return True
 
     def _ask_scheduler(self, watched: list[_Watched]) -> None:
         pause = _ASK_EVERY_S

@@ -156,6 +156,13 @@ class TestConclusion:
         log(run, CANCELLED)
         assert conclude(run, described()) == ("CANCELLED", "cancelled")
 
+    def test_a_cancel_tells_the_step_that_is_saved(self, run: RunFolder, described: Described) -> None:
+        """It is where ``resume()`` goes on."""
+        report(run, 0, Kind.LEFT)
+        mark(run, step=44)
+        log(run, CANCELLED)
+        assert attempt.conclude(run, described(), 0, exit_code=0, end_time=None).step == 44
+
     @pytest.mark.parametrize(
         ("left_s", "cause"), [(80.0, "timeout"), (140.0, "timeout"), (3000.0, "preempted"), (None, "preempted")]
     )
@@ -251,6 +258,13 @@ class TestBeginning:
         status = read_status(run)
         assert status is not None
         assert status.ending == failed
+
+    def test_a_refused_start_of_an_ended_run_leaves_no_trace(self, run: RunFolder, described: Described) -> None:
+        """``sbatch submission.sh`` by hand: the run's id and its attempts stay what they were."""
+        failed = Ending(cause="raised", rank=0, detail="ValueError: boom")
+        write_status(run, Status(state=State.FAILED, job_id="7", attempt=0, ending=failed))
+        assert begin(run, described()) == "cannot_resume"
+        assert (read_ledger(run), run.attempts()) == ([], [0])
 
 
 def test_a_set_up_line_that_failed_is_the_ending(run: RunFolder) -> None:

@@ -20,6 +20,10 @@ def add(a: float, b: float = 0) -> float:
     return a + b
 
 
+def echo(value: Any) -> Any:
+    return value
+
+
 def read_variable(variable: str) -> str | None:
     """Return a variable of the job's environment."""
     return os.environ.get(variable)

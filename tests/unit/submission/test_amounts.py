@@ -43,16 +43,25 @@ def test_a_time_that_makes_no_sense_is_refused_with_an_example(written: str | fl
 
 @pytest.mark.parametrize(
     ("written", "megabytes"),
-    [("64G", 65536), ("64GB", 65536), ("64 GiB", 65536), ("500M", 500), ("1.5G", 1536), ("1T", 1024**2), (2, 2048)],
+    [
+        ("64G", 65536),
+        ("64GB", 65536),
+        ("64 GiB", 65536),
+        ("500M", 500),
+        ("1.5G", 1536),
+        ("1T", 1024**2),
+        (2, 2048),
+        ("64", 65536),
+    ],
 )
 def test_every_way_to_write_memory_is_read(written: str | float, megabytes: int) -> None:
-    """Slurm's G is 1024 M, whatever one calls it."""
+    """Slurm's G is 1024 M, whatever one calls it; ``--mem 64`` on the command line is the ``mem=64`` of Python."""
     assert parse_memory_mb(written) == megabytes
 
 
-@pytest.mark.parametrize("written", ["64", "much", "1..5G", 0, -1, True, "0.0001M", "G"])
+@pytest.mark.parametrize("written", ["much", "1..5G", ".", "0", 0, -1, True, "0.0001M", "G"])
 def test_memory_that_makes_no_sense_is_refused_with_an_example(written: str | float) -> None:
-    """A bare "64" is megabytes to Slurm and gigabytes to most people."""
+    """Guessing would cost the job."""
     with pytest.raises(InvalidRequest, match='mem="64G"'):
         parse_memory_mb(written)
 

@@ -1,6 +1,7 @@
 """Each way to end has its own class, a message that says what happened, and a hint."""
 
 import pickle
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -58,15 +59,15 @@ def error_for(run: RunFolder, state: State, **ending: Any) -> BaseException:
 ENDINGS = [
     ("killed", State.FAILED, {"signal": "SIGBUS"}, errors.JobKilled, "ended by SIGBUS", "helpers logs 4711"),
     ("exited", State.FAILED, {"exit_code": 3}, errors.JobExited, "exit code 3", "helpers logs 4711"),
-    ("out_of_memory", State.OUT_OF_MEMORY, {}, errors.JobOutOfMemory, "asked for (8G per node)", 'mem="64G"'),
+    ("out_of_memory", State.OUT_OF_MEMORY, {}, errors.JobOutOfMemory, "asked for (8G per node)", 'mem="16G"'),
     ("timeout", State.TIMEOUT, {}, errors.TimeLimitReached, "time limit of 60 min", "Checkpointer"),
     ("preempted", State.PREEMPTED, {}, errors.JobPreempted, "give way", "requeue=True"),
     ("cannot_resume", State.PREEMPTED, {"detail": "no Checkpointer"}, errors.JobPreempted, "no Check", "Checkpointer"),
     ("no_progress", State.FAILED, {"detail": "2 attempts"}, errors.JobPreempted, "2 attempts", 'save_every="2min"'),
     ("node_fail", State.NODE_FAIL, {"node": "gpu7"}, errors.NodeFailed, "node gpu7 was lost", "requeue=True"),
     ("cancelled", State.CANCELLED, {}, errors.JobCancelled, "net was cancelled", "helpers logs 4711"),
-    ("dependency_failed", State.DEPENDENCY_FAILED, {}, errors.DependencyFailed, "never started", "show job 4711"),
-    ("setup", State.FAILED, {"detail": "module load x"}, errors.SetupFailed, "module load x", "bash -c"),
+    ("dependency_failed", State.DEPENDENCY_FAILED, {}, errors.DependencyFailed, "never started", "helpers rerun JOB"),
+    ("setup", State.FAILED, {"detail": "module load x"}, errors.SetupFailed, "module load x", "-c 'module load x'"),
     ("unsaved", State.FAILED, {"detail": "a lock"}, errors.ResultNotSaved, "returned, but a lock", "current_run()"),
     ("unloaded", State.FAILED, {"detail": "No module"}, errors.JobFailed, "models.train could not", "import models"),
     ("lost", State.LOST, {}, errors.JobLost, "not known", "sacct -j 4711"),
@@ -81,6 +82,19 @@ def test_each_cause_has_its_class_message_and_hint(run: RunFolder, expected: tup
     assert type(error) is kind
     assert message in error.message
     assert hint in error.hint
+
+
+def test_a_set_up_line_can_be_pasted_whatever_its_quotes(run: RunFolder) -> None:
+    """The line is the user's, the quotes around it are the shell's."""
+    error = error_for(run, State.FAILED, cause="setup", detail="echo 'a b' && false")
+    assert shlex.split(getattr(error, "hint", "").partition(": ")[2]) == ["bash", "-c", "echo 'a b' && false"]
+
+
+def test_a_cancelled_run_with_a_checkpoint_is_resumed_from_it(run: RunFolder) -> None:
+    """What is saved is worth more than a look at the log."""
+    run.checkpoints.mkdir()
+    error = error_for(run, State.CANCELLED, cause="cancelled", detail="the checkpoint stays")
+    assert getattr(error, "hint", "").endswith(": helpers resume 4711")
 
 
 def test_a_cause_of_a_later_version_is_still_an_error_with_its_words(run: RunFolder) -> None:
@@ -152,6 +166,23 @@ def test_the_scheduler_tells_what_the_job_cannot(
     """Its batch script was ended from outside; without a result COMPLETED is not success."""
     status = status_from_scheduler(run, "4711", seen)
     assert (status.state, status.ending and status.ending.cause) == (state, cause)
+
+
+@pytest.mark.parametrize(
+    ("seen", "exit_code"),
+    [
+        (observed(State.TIMEOUT, exit_code=0, signal=9), None),
+        (observed(State.OUT_OF_MEMORY, exit_code=0, signal=125), None),
+        (observed(State.FAILED, exit_code=2), 2),
+    ],
+)
+def test_an_exit_code_of_0_is_no_fact_of_a_job_that_was_ended(
+    run: RunFolder, seen: Observation, exit_code: int | None
+) -> None:
+    """Slurm gives 0 beside the signal: "exit code: 0" in the error of a killed job reads as success."""
+    ending = status_from_scheduler(run, "4711", seen).ending
+    assert ending is not None
+    assert ending.exit_code == exit_code
 
 
 @pytest.mark.parametrize("number", [9, 53, 125])

@@ -125,7 +125,7 @@ def test_the_id_is_that_of_the_newest_attempt(job: Job[int]) -> None:
 
 def test_results_are_those_of_every_rank_in_order(job: Job[int]) -> None:
     """Rank 10 is not between 1 and 2."""
-    object.__setattr__(job._description, "processes", 11)
+    object.__setattr__(job.description, "processes", 11)
     for rank in range(11):
         save_result(job._files, rank, rank)
     end(job)

@@ -8,7 +8,7 @@ import pytest
 
 from helpers import InvalidRequest
 from helpers.runtime.run_folder import RunFolder
-from helpers.submission import slurm_executor
+from helpers.submission import script, slurm_executor
 from helpers.submission.request import read_request
 from helpers.submission.script import local_script, log_path, slurm_script
 from helpers.submission.slurm_executor import RunExecutor
@@ -17,6 +17,12 @@ GOLDEN = Path(__file__).parent / "golden"
 RUN = RunFolder(Path("/runs/it's 50%/1"))
 PYTHON = "/env/bin/python"
 SETUP = ["module load cuda", 'export FOO="bar baz"']
+
+
+@pytest.fixture(autouse=True)
+def _one_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The golden files are of one Python, whatever runs the tests."""
+    monkeypatch.setattr(script, "_python_version", lambda: "3.11")
 
 
 def batch_script(monkeypatch: pytest.MonkeyPatch, *, requeue: bool = True, **asked: Any) -> str:

@@ -217,3 +217,10 @@ def test_an_unexpected_error_does_not_end_the_watcher(
     time.sleep(0.2)
     finish(job, "1")
     assert job.result(PATIENCE_S) == 3
+
+
+def test_why_a_job_waits_is_a_sentence(queued: Callable[[str], Job[Any]], cluster: FakeCluster) -> None:
+    """After Slurm's own word, which is what the cluster's support asks for."""
+    job = queued("7")
+    cluster.known["7"] = Observation(state=State.PENDING, word="PENDING", reason="JobHeldUser")
+    assert job.reason == "JobHeldUser: It is held by its owner. Release it: scontrol release 7"

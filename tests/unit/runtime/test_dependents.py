@@ -1,0 +1,42 @@
+"""What waits for a job is moved to its successor, and nothing else is touched."""
+
+from pathlib import Path
+
+import pytest
+
+from helpers.runtime import slurm
+
+WAITING = """21|afterok:12(unfulfilled)
+22|afterok:12_3(unfulfilled)
+23|afterany:7(unfulfilled),afterok:12(unfulfilled)
+24|afterok:123(unfulfilled)
+25|(null)
+13|afterany:12(unfulfilled)
+"""
+
+
+def test_only_dependents_of_this_very_job_are_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither those of job 123 nor those of one element of an array; the successor itself waits for the end."""
+    (tmp_path / "squeue").write_text(f"#!/bin/sh\ncat <<'END'\n{WAITING}END\n")
+    (tmp_path / "scontrol").write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/asked\n')
+    for name in ("squeue", "scontrol"):
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    assert slurm.move_dependents("12", "13") == ["21", "23"]
+    assert (tmp_path / "asked").read_text().splitlines() == [
+        "update JobId=21 Dependency=afterok:13",
+        "update JobId=23 Dependency=afterany:7,afterok:13",
+    ]
+
+
+def test_one_that_cannot_be_moved_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It belongs to somebody else, say."""
+    (tmp_path / "squeue").write_text("#!/bin/sh\necho '21|afterok:12(unfulfilled)'\n")
+    (tmp_path / "scontrol").write_text("#!/bin/sh\nexit 1\n")
+    for name in ("squeue", "scontrol"):
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    assert slurm.move_dependents("12", "13") == []
+    assert "job 21 waits for 12 and could not be moved to 13" in capsys.readouterr().err
