@@ -8,7 +8,7 @@ BIN = $(VENV)/bin
 PYTEST = $(BIN)/python -m pytest
 
 .DEFAULT_GOAL = help
-.PHONY: help setup demo test test-full bench check fix cluster-up cluster-down slurm-packages clean
+.PHONY: help setup demo test test-full bench soak check fix cluster-up cluster-down slurm-packages clean
 
 help:  ## List the recipes
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,6 +35,10 @@ test-full: setup  ## Run all tests, those too long for CI too
 bench: setup  ## Measure ratios against the floor and the peers
 	@sh tests/cluster/install.sh || test $$? -eq 3
 	$(BIN)/python -m benchmarks
+
+soak: setup  ## Requeue again and again, for each kind of ending (CYCLES=20; about 2 min each)
+	@sh tests/cluster/install.sh || test $$? -eq 3
+	$(BIN)/python -m benchmarks.soak $(CYCLES)
 
 check: setup  ## Judge style, types, imports and hooks; change nothing
 	$(BIN)/pre-commit run --all-files --show-diff-on-failure

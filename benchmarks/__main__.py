@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import imports, submission
+from benchmarks import checkpointing, imports, submission
 
 
 def main() -> int:
     """Run the benchmarks one after another."""
     missed = False
-    for module in (imports, submission):
+    for module in (imports, checkpointing, submission):
         for row in module.rows():
             print(row, flush=True)
             missed = missed or (row.goal is not None and row.ratio > row.goal)

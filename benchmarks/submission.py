@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import subprocess
 import tempfile
@@ -13,24 +14,36 @@ from benchmarks.timing import Row, Times, interleave
 from tests.cluster import Cluster, ClusterSettings
 
 _ROUNDS = 20
+_SOURCE_FILES = 100
 _HELD = {"hold": True}  # the jobs wait for ever: none runs beside the measurement
-
-
-def nothing() -> None:
-    """Be submitted."""
 
 
 def rows() -> list[Row]:
     """Measure the first submission apart, then later ones in a loop."""
     with Cluster(ClusterSettings()) as cluster, tempfile.TemporaryDirectory() as folder, _at(Path(folder)):
         os.environ.update(cluster.environment)
+        _make_project(Path(folder))
         first, times = _measure(Path(folder))
+        arrays = _measure_arrays(Path(folder))
+        states = _measure_states()
     what = "one submit, in a loop of 20"
     return [
         Row(what=what, ours=times["ours"], other=times["sbatch"], than="one bare sbatch", goal=2.0),
         Row(what=what, ours=times["ours"], other=times["submitit"], than="submitit's submit", goal=0.1),
+        Row(what="array of 1000", ours=arrays["ours"], other=arrays["submitit"], than="submitit's array", goal=1.0),
+        Row(what="states of 1000 jobs", ours=states["ours"], other=states["squeue"], than="one squeue", goal=2.0),
         Row(what="first submit of a process", ours=first, other=times["sbatch"], than="one bare sbatch", goal=None),
     ]
+
+
+def _make_project(folder: Path) -> None:
+    """Make it a project in git, so that each submission has source to look at."""
+    (folder / "pyproject.toml").write_text("[tool.helpers]\n")
+    (folder / ".gitignore").write_text("/runs/\n/submitit/\n")
+    (folder / "src").mkdir()
+    for number in range(_SOURCE_FILES):
+        (folder / "src" / f"module_{number}.py").write_text("import math\n" * 100)
+    subprocess.run(["git", "init", "--quiet", folder], check=True)
 
 
 def _measure(folder: Path) -> tuple[Times, dict[str, Times]]:
@@ -44,19 +57,54 @@ def _measure(folder: Path) -> tuple[Times, dict[str, Times]]:
     executor.update_parameters(timeout_min=5, slurm_wckey="", slurm_additional_parameters={"hold": True})
     with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stderr(nowhere):
         start = time.perf_counter()
-        submit(nothing, slurm=_HELD)
+        submit(math.sqrt, 2, slurm=_HELD)
         first = Times((time.perf_counter() - start,))
         times = interleave(
             {
-                "ours": lambda: submit(nothing, slurm=_HELD),
+                "ours": lambda: submit(math.sqrt, 2, slurm=_HELD),
                 "sbatch": lambda: subprocess.run(
                     ["sbatch", "--parsable", str(script)], check=True, capture_output=True
                 ),
-                "submitit": lambda: executor.submit(nothing),
+                "submitit": lambda: executor.submit(math.sqrt, 2),
             },
             rounds=_ROUNDS,
         )
     return first, times
+
+
+def _measure_arrays(folder: Path) -> dict[str, Times]:
+    import submitit
+
+    from helpers import submit_array
+
+    executor = submitit.AutoExecutor(folder=folder / "submitit-arrays", cluster="slurm")
+    executor.update_parameters(timeout_min=5, slurm_wckey="", slurm_additional_parameters={"hold": True})
+    with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stderr(nowhere):
+        return interleave(
+            {
+                "ours": lambda: submit_array(math.sqrt, range(1000), slurm=_HELD),
+                "submitit": lambda: executor.map_array(math.sqrt, range(1000)),
+            },
+            rounds=3,
+        )
+
+
+def _measure_states() -> dict[str, Times]:
+    """Ask for all jobs of the arrays above, as the watcher does; and as a person would."""
+    from helpers.submission.slurm_queue import observe
+
+    listed = subprocess.run(
+        ["squeue", "--noheader", "--array", "--format=%i"], check=True, capture_output=True, text=True
+    )
+    ids = listed.stdout.split()[:1000]
+    base = ",".join({job_id.partition("_")[0] for job_id in ids})
+    return interleave(
+        {
+            "ours": lambda: observe(ids),
+            "squeue": lambda: subprocess.run(["squeue", "--array", f"--jobs={base}"], check=True, capture_output=True),
+        },
+        rounds=7,
+    )
 
 
 @contextlib.contextmanager

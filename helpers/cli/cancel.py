@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from helpers.cli.completion import complete_job
+from helpers.cli.panels import EVERYDAY
 from helpers.cli.report import EXIT_CODES
 
 HELP = """Ask for the end of jobs, waiting or running; checkpoints stay.
@@ -15,7 +17,11 @@ Where one JOB is not known, none is cancelled. One that has ended already is lef
 
 
 def cancel(
-    *, jobs: Annotated[list[str], typer.Argument(metavar="JOB", help="The scheduler's id, or a run folder.")]
+    *,
+    jobs: Annotated[
+        list[str],
+        typer.Argument(metavar="JOB", help="The scheduler's id, or a run folder.", autocompletion=complete_job),
+    ],
 ) -> None:
     """Ask for the end of jobs; see HELP."""
     from helpers.cli.runs import look_at
@@ -33,4 +39,4 @@ def cancel(
 
 def add_to(app: typer.Typer) -> None:
     """Register the command."""
-    app.command(help=HELP, epilog=EXIT_CODES)(cancel)
+    app.command(help=HELP, epilog=EXIT_CODES, rich_help_panel=EVERYDAY)(cancel)

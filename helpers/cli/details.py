@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from helpers.cli.table import moment, print_table, span
+from helpers.cli.values import options_instead_of_keywords
 from helpers.runtime.run_folder import RunFolder
 from helpers.runtime.status import State
 from helpers.submission.endings import exception_of
@@ -21,7 +22,7 @@ def print_details(view: RunView) -> None:
     facts = {
         "job": f"{view.id or '–'} {described.name}",
         "state": f"{view.status.state}{f' ({view.why})' if view.why else ''}",
-        "call": f"{described.function}({', '.join(described.arguments)})",
+        "call": described.call,
         "asked for": ", ".join(f"{name}={value}" for name, value in described.resources.items()),
         "cluster": described.cluster,
         "nodes": view.nodes,
@@ -58,7 +59,7 @@ def _attempts(view: RunView) -> list[tuple[str, ...]]:
                 str(start["attempt"]),
                 start["job_id"],
                 moment(start["time"]),
-                span(end["time"] - start["time"]) if end else "",
+                span(end["time"] - start["time"] if end else _seconds_unsaid(view) if is_newest else None),
                 start.get("checkpoint") or "",
                 _step(end),
                 state,
@@ -67,6 +68,11 @@ def _attempts(view: RunView) -> list[tuple[str, ...]]:
             )
         )
     return rows
+
+
+def _seconds_unsaid(view: RunView) -> float | None:
+    """Return how long the newest attempt took that Slurm ended, batch script and all."""
+    return view.seconds if view.status.state.is_final else None
 
 
 def _step(end: dict[str, Any] | None) -> str:
@@ -83,5 +89,5 @@ def _print_cure(view: RunView, run: RunFolder) -> None:
         typer.echo(f"\nerror: {ending.detail}\nhint: helpers logs {view.id or view.folder}")
         return
     error = exception_of(run, view.description, view.status)
-    hint = getattr(error, "hint", "")
+    hint = options_instead_of_keywords(getattr(error, "hint", ""))
     typer.echo(f"\nerror: {getattr(error, 'message', error)}" + (f"\nhint: {hint}" if hint else ""))

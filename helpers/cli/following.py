@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-import traceback
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +15,9 @@ from helpers.cli.values import options_instead_of_keywords
 from helpers.errors import ClusterUnreachable, JobError
 from helpers.runtime.run_folder import RunFolder
 from helpers.runtime.status import State, read_ledger, read_status
+from helpers.runtime.traceback_text import traceback_text
 from helpers.submission.endings import RemoteTraceback, exception_of
-from helpers.submission.logs import Follower
+from helpers.submission.logs import Follower, attempt_ended
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,7 +73,7 @@ def wait_for_result(job: Job[Any], *, with_logs: bool) -> None:
     Raises:
         typer.Exit: With 1 if the job failed, with 130 after Ctrl-C.
     """
-    with _interruption_explained(job):
+    with interruption_explained(job):
         shown = _stay(job, rank=0, with_logs=with_logs)
     error = job.exception()
     if error is not None:
@@ -81,28 +81,33 @@ def wait_for_result(job: Job[Any], *, with_logs: bool) -> None:
         raise typer.Exit(JOB_FAILED)
     note(f"job {job.id} completed")
     value = job.result()
-    if value is not None:
+    if value is not None and not job.description.command:  # a program has spoken for itself
         typer.echo(repr(value))
 
 
-def follow_logs(job: Job[Any], *, rank: int) -> None:
+def follow_logs(job: Job[Any], *, rank: int, attempt: int | None = None) -> None:
     """Print what ``rank`` prints until the end; the value that the function returns is not loaded.
 
     Raises:
         typer.Exit: With 1 if the job failed, with 130 after Ctrl-C.
     """
-    with _interruption_explained(job):
-        shown = _stay(job, rank=rank, with_logs=True)
+    with interruption_explained(job):
+        shown = _stay(job, rank=rank, with_logs=True, attempt=attempt)
+    if not job.done():
+        note(f"attempt {attempt} has ended; job {job.id} goes on")
+        return
     run = RunFolder(job.folder)
     status = read_status(run)
     if status is not None and status.state is not State.COMPLETED:
-        _show_failure(job, exception_of(run, job.description, status), shown)
+        raised_here = job.exception() if job.description.cluster == "inline" else None  # with its frames
+        _show_failure(job, raised_here or exception_of(run, job.description, status), shown)
         raise typer.Exit(JOB_FAILED)
     note(f"job {job.id} completed")
 
 
 @contextlib.contextmanager
-def _interruption_explained(job: Job[Any]) -> Iterator[None]:
+def interruption_explained(job: Job[Any]) -> Iterator[None]:
+    """Say at Ctrl-C that the job goes on, and how to come back to it."""
     try:
         yield
     except KeyboardInterrupt:
@@ -111,11 +116,11 @@ def _interruption_explained(job: Job[Any]) -> Iterator[None]:
         raise typer.Exit(INTERRUPTED) from None
 
 
-def _stay(job: Job[Any], *, rank: int, with_logs: bool) -> str:
+def _stay(job: Job[Any], *, rank: int, with_logs: bool, attempt: int | None = None) -> str:
     """Show the job's story, and its log, until it ends; return the end of what was shown."""
-    story, follower, shown = _Story(job), Follower(RunFolder(job.folder), rank=rank), ""
+    story, follower, shown = _Story(job), Follower(RunFolder(job.folder), rank=rank, attempt=attempt), ""
     while True:
-        ended = job.done()
+        ended = job.done() or (attempt is not None and attempt_ended(RunFolder(job.folder), attempt))
         story.tell_news()
         for text in follower.new_text() if with_logs else ():
             typer.echo(text, nl=False)
@@ -136,6 +141,8 @@ def _show_failure(job: Job[Any], error: BaseException, shown: str) -> None:
     if isinstance(error, JobError):
         if _was_shown(error.facts.log_tail, shown) or remote:
             error.facts = replace(error.facts, log_tail="")
+        if shown and error.hint == f"helpers logs {job.id}":
+            error.hint = ""  # they have just been shown
         show_error(error, rewrite_hint=options_instead_of_keywords)
         return
     print(f"error: job {job.id} raised {type(error).__name__}: {error}", file=sys.stderr)
@@ -153,4 +160,4 @@ def _traceback_of(error: BaseException) -> str:
         return error.__cause__.text
     if isinstance(error, JobError) or error.__traceback__ is None:
         return ""
-    return "".join(traceback.format_exception(error.with_traceback(error.__traceback__.tb_next)))
+    return traceback_text(error)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from helpers import __version__
-from helpers.cli import cancel, logs, status, submit
+from helpers.cli import again, cancel, checkpoint, config, doctor, gc, gpus, logs, notebook, shell, show, status, submit
 from helpers.cli.commands import Commands
 from helpers.cli.report import EXIT_CODES
 
@@ -16,7 +16,7 @@ app = typer.Typer(
     help="Run Python functions as Slurm GPU jobs, and see what becomes of them.",
     epilog=EXIT_CODES,
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     rich_markup_mode=None,  # plain help: it answers at once, rich takes its time
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -39,5 +39,5 @@ def main(
     """Let each subcommand speak."""
 
 
-for _command in (submit, status, logs, cancel):
+for _command in (submit, status, show, logs, cancel, again, checkpoint, doctor, shell, notebook, gpus, config, gc):
     _command.add_to(app)

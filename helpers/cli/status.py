@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from helpers.cli.completion import complete_job
+from helpers.cli.panels import EVERYDAY
 from helpers.cli.report import EXIT_CODES
 
 if TYPE_CHECKING:
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from helpers.cli.runs import RunView
 
 _NEWEST = 20
+_LONGEST_REASON = 80  # characters
 
 HELP = f"""Show how runs stand.
 
@@ -26,11 +29,15 @@ ended. The scheduler is asked once for all of them.
 def status(
     *,
     jobs: Annotated[
-        list[str] | None, typer.Argument(metavar="JOB", help="The scheduler's id, or a run folder.")
+        list[str] | None,
+        typer.Argument(metavar="JOB", help="The scheduler's id, or a run folder.", autocompletion=complete_job),
     ] = None,
     every: Annotated[bool, typer.Option("--all", "-a", help=f"All runs, not only the newest {_NEWEST}.")] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="A JSON list, for programs; times in seconds since the epoch.")
+    ] = False,
+    live: Annotated[
+        bool, typer.Option("--watch", "-w", help="Keep the table up to date until all have ended, or Ctrl-C.")
     ] = False,
 ) -> None:
     """Show how runs stand; see HELP."""
@@ -38,6 +45,7 @@ def status(
 
     from helpers.cli.report import exit_code_of, note, show_error
     from helpers.cli.runs import look_at, newest_runs, read_runs
+    from helpers.cli.values import options_instead_of_keywords
     from helpers.config import runs_folder
     from helpers.errors import ClusterUnreachable
     from helpers.submission.attach import find_folder
@@ -45,6 +53,13 @@ def status(
     here = Path.cwd()
     folders = [find_folder(job) for job in jobs or []]
     folders = folders or newest_runs(here, limit=None if every else _NEWEST)
+    if live:
+        from helpers.cli.watching import watch
+
+        fixed = folders if jobs else None  # without JOB, runs that are submitted meanwhile come into the table
+        limit = None if every else _NEWEST
+        watch(lambda: look_at(fixed or newest_runs(here, limit=limit)), _live_table)
+        return
     silent: ClusterUnreachable | None = None
     try:
         views = look_at(folders)
@@ -59,7 +74,7 @@ def status(
     else:
         note(f"no runs in {runs_folder(here)}")
     if silent is not None:
-        show_error(silent)
+        show_error(silent, rewrite_hint=options_instead_of_keywords)
         note("shown is what the run folders say")
         raise typer.Exit(exit_code_of(silent))
 
@@ -67,15 +82,25 @@ def status(
 def _record(view: RunView, *, whole: bool) -> dict[str, Any]:
     if not whole:
         return view.as_record()
-    from dataclasses import asdict
+    from helpers.cli.show import whole_record
 
-    ending = asdict(view.status.ending) if view.status.ending else None
-    more = {"ending": ending, "submission": asdict(view.description), "ledger": list(view.ledger)}
-    return view.as_record() | more
+    return whole_record(view)
 
 
 def _print_table(views: Sequence[RunView]) -> None:
-    from helpers.cli.table import coloured, moment, print_table, span
+    from helpers.cli.table import print_table
+
+    print_table(*_columns(views))
+
+
+def _live_table(views: Sequence[RunView]) -> Any:
+    from helpers.cli.table import make_table
+
+    return make_table(*_columns(views))
+
+
+def _columns(views: Sequence[RunView]) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
+    from helpers.cli.table import coloured, moment, span
 
     rows = [
         (
@@ -85,11 +110,17 @@ def _print_table(views: Sequence[RunView]) -> None:
             str(view.status.attempt),
             moment(view.submitted),
             span(view.seconds),
-            view.why or view.nodes,
+            _short(view.why) or view.nodes,
         )
         for view in views
     ]
-    print_table(("id", "name", "state", "attempt", "submitted", "time", "where / reason"), rows)
+    return ("id", "name", "state", "attempt", "submitted", "time", "where / reason"), rows
+
+
+def _short(why: str) -> str:
+    """Return the first line of a reason, cut to what is read at a glance; the whole is in ``helpers status JOB``."""
+    line = why.strip().partition("\n")[0]
+    return line if len(line) <= _LONGEST_REASON else f"{line[: _LONGEST_REASON - 1].rstrip()}…"
 
 
 def _print_each(views: Sequence[RunView]) -> None:
@@ -103,4 +134,4 @@ def _print_each(views: Sequence[RunView]) -> None:
 
 def add_to(app: typer.Typer) -> None:
     """Register the command."""
-    app.command(help=HELP, epilog=EXIT_CODES)(status)
+    app.command(help=HELP, epilog=EXIT_CODES, rich_help_panel=EVERYDAY)(status)

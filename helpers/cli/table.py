@@ -27,19 +27,32 @@ def coloured(state: str) -> Text:
 def print_table(titles: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> None:
     """Print rows under titles; the last column gives way where the terminal is narrow."""
     console = Console(highlight=False)
-    if not console.is_terminal:
+    is_piped = not console.is_terminal
+    if is_piped:
         console = Console(highlight=False, width=_PIPED_WIDTH)
+    table = make_table(titles, rows, width=console.width)
+    if not is_piped:
+        console.print(table)
+        return
+    with console.capture() as printed:
+        console.print(table)
+    print("\n".join(line.rstrip() for line in printed.get().splitlines()))  # not padded to the widest reason
+
+
+def make_table(titles: Sequence[str], rows: Sequence[Sequence[str | Text]], *, width: int | None = None) -> Table:
+    """Lay out rows under titles, for a terminal of this width; None for the one that there is."""
+    width = Console().width if width is None else width
     table = Table(box=None, pad_edge=False, padding=(0, len(_GAP), 0, 0), collapse_padding=True, header_style="bold")
     cells = [[cell if isinstance(cell, Text) else Text(_one_line(cell)) for cell in row] for row in rows]
     widths = [max(len(title), *(row[number].cell_len for row in cells)) for number, title in enumerate(titles)]
     widths = [*(min(width, _WIDEST) for width in widths[:-1]), widths[-1]]
-    left = console.width - sum(widths[:-1]) - len(_GAP) * (len(widths) - 1)
+    left = width - sum(widths[:-1]) - len(_GAP) * (len(widths) - 1)
     widths[-1] = min(widths[-1], max(left, _NARROWEST))
-    for title, width in zip(titles, widths, strict=True):
-        table.add_column(title, no_wrap=True, overflow="ellipsis", width=width)
+    for title, size in zip(titles, widths, strict=True):
+        table.add_column(title, no_wrap=True, overflow="ellipsis", width=size)
     for row in cells:
         table.add_row(*row)
-    console.print(table)
+    return table
 
 
 def span(seconds: float | None) -> str:

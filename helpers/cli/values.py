@@ -19,7 +19,7 @@ _KEYWORD = re.compile(r"([^\W\d]\w*)=(.*)", re.DOTALL)
 _WORDS = {"true": True, "false": False}
 _SHELL_OPTIONS = (
     "gpus", "nodes", "processes", "cpus", "mem", "time", "partition", "account", "qos", "name", "setup",
-    "cluster", "slurm", "requeue", "dry_run", "wait", "follow",
+    "cluster", "profile", "slurm", "requeue", "dry_run", "wait", "follow",
 )  # fmt: skip
 
 
@@ -110,8 +110,8 @@ def parse_slurm_options(words: Sequence[str]) -> dict[str, Any]:
 
 def options_instead_of_keywords(hint: str) -> str:
     """Rewrite a hint for Python, ``gpus=4``, for the shell: ``--gpus 4``."""
-    if "submit_array(" in hint or "Executor(" in hint:
-        return hint
+    if any(call in hint for call in ("submit_array(", "Executor(", "bash -c ")):
+        return hint  # Python that stays Python, or a line of the caller's own
     hint = re.sub(r"\bsubmit\(…(?:, )?([^)]*)\)", r"\1", hint)
     hint = re.sub(r"\b(requeue|dry_run)=True\b", lambda match: f"--{match[1].replace('_', '-')}", hint)
     names = "|".join(_SHELL_OPTIONS)

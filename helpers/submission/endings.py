@@ -15,8 +15,8 @@ from helpers.runtime.call import load_exception
 from helpers.runtime.dependencies import failed_dependency
 from helpers.runtime.outcome import read_outcome
 from helpers.runtime.status import Ending, State, Status, read_status
-from helpers.submission.amounts import memory_text
 from helpers.submission.advice import largest_memory_mb, memory_given_mb, more_memory, more_time
+from helpers.submission.amounts import memory_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -182,8 +182,7 @@ def _timeout(description: Description, _ending: Ending, facts: JobFacts) -> JobE
     return errors.TimeLimitReached(
         f"{description.name} reached {limit}.",
         facts=facts,
-        hint=_how_to_go_on(description)
-        + (f"; or ask for more: {more}" if (more := more_time(description)) else ""),
+        hint=_how_to_go_on(description) + (f"; or ask for more: {more}" if (more := more_time(description)) else ""),
     )
 
 

@@ -39,7 +39,8 @@ class LocalCluster:
         """Leave open what is open: this machine's processes share it.
 
         Raises:
-            InvalidRequest: If this is a cluster's login node, this machine has fewer GPUs than asked for, or the call asks for several nodes.
+            InvalidRequest: If this is a cluster's login node, this machine has fewer GPUs than asked for, or the
+                call asks for several nodes.
         """
         resources = request.settle()
         check_login_node(resources)

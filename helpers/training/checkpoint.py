@@ -5,13 +5,19 @@ Longer than most modules here because half of it is the public contract's docstr
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
-from contextlib import suppress
+import threading
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import torch.distributed as dist
+
 from helpers.errors import InvalidRequest
+from helpers.runtime import unfinished
 from helpers.runtime.current import current_run
-from helpers.runtime.stop import LeaveForRequeue
+from helpers.runtime.stop import LeaveForRequeue, begin_to_leave, listen_for_stop
 from helpers.training import manifest as manifests
 from helpers.training.best import judge
 from helpers.training.durations import read_rhythm
@@ -24,8 +30,10 @@ from helpers.training.loading import (
     read_whole,
     restore_own,
 )
-from helpers.training.peers import meet_peers
-from helpers.training.saving import ARRIVAL_S, SaveFailed, Saver
+from helpers.training.metrics import Metrics
+from helpers.training.peers import close_before_end, meet_peers
+from helpers.training.plain_files import load_plain
+from helpers.training.saving import ARRIVAL_S, SaveFailed, Saver, await_saves
 from helpers.training.state import at_last_step, capture, finish_loaders, restore
 from helpers.training.stop_agreement import Action, LoneAgreement, SharedAgreement
 from helpers.training.storage import Position
@@ -34,6 +42,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, MutableMapping
     from datetime import timedelta
     from pathlib import Path
+
+
+@dataclass(frozen=True)
+class _Save:
+    """A save in flight.
+
+    Args:
+        position: Where in the training; None for a copy of the best state.
+        asked: Whether the user's code asked for it, and so wants to know of its failure.
+    """
+
+    position: Position | None
+    asked: bool
 
 
 class Checkpointer:
@@ -71,24 +92,28 @@ class Checkpointer:
             raise InvalidRequest(f"keep must be at least 1, got {keep}.", hint="keep=3, or keep=None for all")
         self._every_steps, every_s = read_rhythm(save_every)
         self._state = state
-        self._keep = keep
         self._step = 0
         self._epoch = 0
         self._restored = False
         self._durable: Position | None = None  # the newest checkpoint that this run can go on from
-        self._resumed_from: str | None = None
+        self._in_flight: _Save | None = None
         self._complained = False
         self._restores = 0
         self._in_epoch = False
         self._deferred = Action.NOTHING
+        _listen_without_our_runner()
+        await_saves()  # of an earlier Checkpointer on the same folder
         Encoder().encode(capture(state))  # what cannot be kept is refused now, not in ten minutes
         self._peers = meet_peers("checkpointer")
         attempt = current_run().attempt
         self._folder, lease = open_folder(folder, self._peers, attempt)
-        self._saver = Saver(self._folder, self._peers, lease, attempt)
+        self._metrics = Metrics(self._folder.path) if self._peers.is_main else None
+        self._saver = Saver(self._folder, self._peers, lease, attempt, keep=keep)
         self._agreement: LoneAgreement | SharedAgreement = (
             LoneAgreement(every_s) if self._peers.world_size == 1 else SharedAgreement(self._peers, every_s)
         )
+        if self._peers.world_size > 1:
+            close_before_end(self._saver.await_end)
 
     @property
     def folder(self) -> Path:
@@ -113,7 +138,7 @@ class Checkpointer:
             if self._epoch < count:
                 self._act(max(self._agreement.reach_boundary(), self._deferred), position)
             else:  # what is left is less than a requeue takes
-                self._save_and_go_on(position)
+                self._save_at_the_end(position)
 
     def steps(self, count: int) -> Iterator[int]:
         """Yield the numbers of the steps that are still to do, from 0 to ``count - 1``.
@@ -127,14 +152,19 @@ class Checkpointer:
             yield before
             if self._step == before:
                 self.step()
-        self._save_and_go_on(Position(self._step))
+        self._save_at_the_end(Position(self._step))
 
     def step(self) -> None:
-        """Count a step; save when due; when the scheduler asks to stop, save and leave for the requeue.
+        """Count a step; begin to save when due; when the scheduler asks to stop, save and leave for the requeue.
+
+        A save that is due is written while training goes on: the state may be changed at once. What became of
+        it is told by a later step: where it failed for want of room, training goes on and the next one is
+        tried; anything else is raised.
 
         Raises:
             LeaveForRequeue: When the state is saved and the requeue is asked for; let it pass.
             PeersLost: If somebody must stop and not all ranks answer.
+            SaveFailed: (an OSError) If what ``save()`` began could not be written.
             InvalidRequest: If the folder has checkpoints and none was restored.
         """
         if not self._restored:
@@ -145,19 +175,30 @@ class Checkpointer:
             action = max(action, Action.SAVE)
         if action is not Action.NOTHING or self._deferred is not Action.NOTHING:
             self._act(max(action, self._deferred), Position(self._step))
+        elif self._saver.ended:
+            self._settle()
 
     def save(self) -> None:
-        """Save now, at the current step; every rank calls this. Right after ``step()`` is the place for it.
+        """Begin to save now, at the current step; every rank calls this. Right after ``step()`` is the place for it.
+
+        The state may be changed as soon as this returns; ``wait()`` returns when it is durable.
 
         Raises:
-            SaveFailed: (an OSError) If it cannot be written; the older ones are untouched.
+            SaveFailed: (an OSError) If the disk has no room, or what an earlier ``save()`` began could not be
+                written; the older checkpoints are untouched. What happens later is raised by the next
+                ``step()``, ``save()`` or ``wait()``.
         """
         if not self._restored:
             self._refuse_unrestored()
-        self._save(Position(self._step))
+        self._begin(Position(self._step), asked=True)
 
     def wait(self) -> None:
-        """Return when all that was saved is durable: at once, since saving does not run in the background."""
+        """Return when all that was saved is durable.
+
+        Raises:
+            SaveFailed: (an OSError) If what ``save()`` began could not be written.
+        """
+        self._settle()
 
     def restore(self) -> int:
         """Load the newest whole checkpoint into the state; every rank calls this.
@@ -171,6 +212,7 @@ class Checkpointer:
             NoWholeCheckpoint: If there are only damaged ones: training does not begin anew in silence.
             StateMismatch: If it does not fit the state.
         """
+        self._settle()
         read: list[Any] = []
 
         def choose() -> str:
@@ -184,6 +226,8 @@ class Checkpointer:
         self._restores += 1
         name = self._peers.main_decides(key, choose, timeout_s=ARRIVAL_S)
         self._restored = True
+        if self._metrics is not None:
+            self._metrics.supersede(_step_of(name))
         if not name:
             return 0
         path = self.folder / name
@@ -196,12 +240,13 @@ class Checkpointer:
         for remark in restore_own(self._state, manifest, own, self._peers):
             self._say(remark)
         self._durable = Position.from_name(name)
-        self._resumed_from = name
+        self._saver.spare = {name}
         self._say(f"resumed at step {self._step} (epoch {self._epoch}) from {path}")
         return self._step
 
     def latest(self) -> Path | None:
         """Return the folder of the newest checkpoint that looks whole; None if there is none."""
+        self._saver.await_end()
         whole = self._folder.whole()
         return self.folder / whole[-1].name if whole else None
 
@@ -221,14 +266,43 @@ class Checkpointer:
         """
         if not self._peers.is_main:
             return
+        self._settle()
         best = self._folder.best()
         facts = judge(metric, lower_is_better, best[1].facts if best else None)
         if facts is None:
             return
-        try:
-            self._saver.save_best(Position(self._step), self._epoch, self._state, facts)
-        except SaveFailed as error:
-            self._complain(error)
+        self._saver.start_best(Position(self._step), self._epoch, self._state, facts)
+        self._in_flight = _Save(None, asked=False)
+        unfinished.add(id(self), self.wait)
+
+    def log(self, **metrics: Any) -> None:
+        """Append metrics of the current step to ``metrics.jsonl`` in the run folder.
+
+        Every rank may call it; rank 0 writes, with ``step``, ``attempt`` and ``time``. When a run goes on from
+        an older step, the lines after it are marked ``"superseded": true``.
+
+        Args:
+            metrics: Numbers, tensors of one element, or texts, such as ``loss=loss``.
+
+        Raises:
+            InvalidRequest: If a value is none of these, or a name is one that is written by itself.
+        """
+        if self._metrics is not None:
+            self._metrics.log(self._step, metrics)
+
+    @staticmethod
+    def load_plain(path: str | Path, *, run_code: bool = False) -> Any:
+        """Return what plain ``torch.save`` has written, on the CPU, with a warning: such a file has no checksum.
+
+        Args:
+            path: The file.
+            run_code: Whether the file may run code while it is read, as pickles do; only for a file whose maker
+                you trust.
+
+        Raises:
+            InvalidRequest: If it cannot be read, or not without running code.
+        """
+        return load_plain(path, run_code=run_code)
 
     @staticmethod
     def load(source: object, name: str | None = None, *, best: bool = False) -> Any:
@@ -248,6 +322,7 @@ class Checkpointer:
             InvalidRequest: If there is no checkpoint, or no such entry in it.
             NoWholeCheckpoint: If all are damaged.
         """
+        await_saves()
         return load_checkpoint(source, name, best=best)
 
     def _restore_once(self) -> None:
@@ -273,20 +348,20 @@ class Checkpointer:
         if self._in_epoch and action is not Action.NOTHING and at_last_step(self._state):
             self._deferred = action
             if action is Action.LEAVE:
-                self._save_and_go_on(position)
+                self._save_at_the_end(position)
         elif action is Action.LEAVE:
             self._leave(position)
         elif action is Action.SAVE:
-            self._save_and_go_on(position)
+            self._begin(position, asked=False)
 
     def _leave(self, position: Position) -> None:
         """Save, ask for the requeue when that is durable in every rank, and leave."""
-        try:
-            self._save(position)
-        except SaveFailed as error:
+        begin_to_leave()
+        failure = self._save(position)
+        if failure is not None:
             if self._durable is None:
-                raise  # there is nothing to go on from: a requeue would begin anew in silence
-            self._say(f"{error}\nhelpers: the requeued job will go on from step {self._durable.step} instead")
+                raise failure  # there is nothing to go on from: a requeue would begin anew in silence
+            self._say(f"{failure}\nhelpers: the requeued job will go on from step {self._durable.step} instead")
         step = self._durable.step if self._durable else position.step
 
         def ask() -> str:
@@ -294,30 +369,64 @@ class Checkpointer:
             return ""
 
         self._peers.main_decides("leave", ask, timeout_s=ARRIVAL_S)
-        self._say(f"asked to stop: step {step} is saved, leaving for the requeue")
+        files = current_run().files
+        is_cancel = files is not None and files.cancel_mark.exists()
+        goal = "the job is cancelled" if is_cancel else "leaving for the requeue"
+        self._say(f"asked to stop: step {step} is saved, {goal}")
         raise LeaveForRequeue(f"step {step} is saved")
 
-    def _save_and_go_on(self, position: Position) -> None:
+    def _save(self, position: Position) -> SaveFailed | None:
+        """Save and wait; return why it could not be written."""
         try:
-            self._save(position)
-        except SaveFailed as error:
+            self._settle()
+        except SaveFailed as error:  # what comes now is newer
             self._complain(error)
+        try:
+            self._begin(position, asked=True)
+            self._settle()
+        except SaveFailed as error:
+            return error
+        return None
 
-    def _save(self, position: Position) -> None:
+    def _save_at_the_end(self, position: Position) -> None:
+        failure = self._save(position)
+        if failure is not None:
+            self._complain(failure)
+
+    def _begin(self, position: Position, *, asked: bool) -> None:
+        """Begin a save, once the one before has ended: all ranks know then alike what is durable."""
+        self._settle()
         if position == self._durable:
             return
         try:
-            self._saver.save(position, self._epoch, self._state)
+            self._saver.start(position, self._epoch, self._state)
+            self._in_flight = _Save(position, asked=asked)
+            unfinished.add(id(self), self.wait)
+        except SaveFailed as error:
+            if asked:
+                raise
+            self._complain(error)
         finally:
             self._agreement.saved()
-        self._durable = position
-        if self._complained:
-            self._say(f"checkpoints can be written again (step {position.step})")
-            self._complained = False
-        if self._peers.is_main:
-            with suppress(OSError):
-                spare = {self._resumed_from} if self._resumed_from else set()
-                self._folder.keep_newest(self._keep, spare=spare)
+
+    def _settle(self) -> None:
+        """Wait for the save in flight, if there is one, and take note of what became of it."""
+        save, self._in_flight = self._in_flight, None
+        if save is None:
+            return
+        unfinished.discard(id(self))
+        try:
+            self._saver.finish()
+        except SaveFailed as error:
+            if save.asked:
+                raise
+            self._complain(error)
+            return
+        if save.position is not None:
+            self._durable = save.position
+            if self._complained:
+                self._say(f"checkpoints can be written again (step {save.position.step})")
+                self._complained = False
 
     def _complain(self, error: SaveFailed) -> None:
         """Warn once, until a checkpoint can be written again."""
@@ -328,3 +437,16 @@ class Checkpointer:
     def _say(self, message: str) -> None:
         if self._peers.is_main:
             print(f"helpers: {message}", file=sys.stderr, flush=True)
+
+
+def _listen_without_our_runner() -> None:
+    """Heed SIGTERM under a plain srun or torchrun too, unless the user's code does; our runner has seen to it."""
+    scheduled = "SLURM_STEP_ID" in os.environ or dist.is_torchelastic_launched()
+    unheeded = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    if scheduled and unheeded and threading.current_thread() is threading.main_thread():
+        listen_for_stop()
+
+
+def _step_of(name: str) -> int:
+    position = Position.from_name(name)
+    return 0 if position is None else position.step

@@ -159,7 +159,7 @@ def _choose_interface(run: Run, cards: list[dict[str, Any]], host: str) -> None:
         names = [name for name, all_ in psutil.net_if_addrs().items() if any(a.address == own for a in all_)]
         if names:
             os.environ[_GLOO_VARIABLE] = names[0]
-            peers.close_before_end(lambda: os.environ.pop(_GLOO_VARIABLE, None))
+            peers.close_before_end(lambda _: os.environ.pop(_GLOO_VARIABLE, None))
 
 
 def _end(run: Run, store: Store, *, patience_s: float) -> None:
@@ -203,7 +203,7 @@ def _abandon(run: Run, store: Store, error: BaseException) -> None:
         if first != story:
             error.add_note(f"This follows an earlier failure, in {first}")
             time.sleep(_FIRST_FAILURE_S)
-    peers.close_all()
+    peers.close_all(patience_s=_ABANDON_S)
     _destroy_bounded()
 
 

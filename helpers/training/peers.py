@@ -28,7 +28,7 @@ _TIMEOUT = timedelta(minutes=5)  # of one answer of the store itself, not of a p
 _names = itertools.count()
 _address: rendezvous.Address | None = None
 _hosted: list[rendezvous.Connection] = []  # a store ends with its last reference
-_closers: list[Callable[[], object]] = []
+_closers: list[Callable[[float | None], object]] = []
 
 
 class PeersLost(HelpersError, RuntimeError):
@@ -176,15 +176,15 @@ def keep_store(connection: rendezvous.Connection) -> None:
     _hosted.append(connection)
 
 
-def close_before_end(closer: Callable[[], object]) -> None:
-    """Have ``closer`` called before the process group ends."""
+def close_before_end(closer: Callable[[float | None], object]) -> None:
+    """Have ``closer`` called before the process group ends, with the seconds that it may take (None: any)."""
     _closers.append(closer)
 
 
-def close_all() -> None:
+def close_all(*, patience_s: float | None = None) -> None:
     """Stop what still talks to the store."""
     while _closers:
-        _closers.pop()()
+        _closers.pop()(patience_s)
 
 
 def _alone(name: str) -> Peers:

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import json
+import os
 import shutil
 import time
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 import torch
 
 from helpers.errors import HelpersError
-from helpers.training.encoding import Encoder
+from helpers.training.background import Background
 from helpers.training.manifest import Manifest
 from helpers.training.peers import PeersLost
-from helpers.training.random_state import capture_random_state
-from helpers.training.state import capture, find_generators
+from helpers.training.snapshot import Buffers
 from helpers.training.tensor_file import FileRecord, write_file, write_tensors
 
 if TYPE_CHECKING:
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
 
     from helpers.training.lease import Lease
     from helpers.training.peers import Peers
+    from helpers.training.snapshot import Snapshot
     from helpers.training.storage import CheckpointFolder, Position
 
 STATE_FILE = "state.json"
@@ -44,73 +48,110 @@ def rank_file(rank: int) -> str:
 
 
 class Saver:
-    """Writes checkpoints of all ranks; every method is called by every rank unless it says otherwise.
+    """Writes checkpoints of all ranks, one at a time, in a thread; see each method for who calls it.
+
+    The threads of the ranks meet in the store, so that no rank's training waits for another's.
 
     Args:
         folder: Where they go.
         peers: The ranks.
         lease: The right to write there; None in all ranks but 0.
         attempt: This start of the job.
+        keep: How many of the newest to keep; None for all.
     """
 
-    def __init__(self, folder: CheckpointFolder, peers: Peers, lease: Lease | None, attempt: int) -> None:
+    def __init__(
+        self, folder: CheckpointFolder, peers: Peers, lease: Lease | None, attempt: int, *, keep: int | None
+    ) -> None:
         self._folder = folder
-        self._peers = peers
+        self._peers = peers.for_another_thread()
         self._lease = lease
         self._attempt = attempt
+        self._keep = keep
         self._numbers = itertools.count()
+        self._buffers = Buffers()
+        self._background = Background("helpers-save")
+        self.spare: set[str] = set()
+        """Names of checkpoints that are never removed."""
+        _savers.add(self)
 
-    def save(self, position: Position, epoch: int, state: Mapping[str, Any]) -> None:
-        """Write a checkpoint, and return when it is durable.
+    @property
+    def ended(self) -> bool:
+        """Whether a save has ended and nobody has asked what became of it."""
+        return self._background.ended
+
+    def start(self, position: Position, epoch: int, state: Mapping[str, Any]) -> None:
+        """Take a snapshot and begin to write it; every rank calls this, and may change the state afterwards.
+
+        The save before must have been finished.
+
+        Raises:
+            SaveFailed: In a single process, if the disk has too little room: nothing is begun then.
+        """
+        key = f"save/{next(self._numbers)}"
+        if not self._peers.is_main:
+            snapshot = self._buffers.take(state, shared=False)
+            self._background.start(lambda: self._save_part(key, snapshot))
+            return
+        snapshot = self._buffers.take(state, shared=True)
+        if self._peers.world_size == 1:
+            self._check_room(snapshot)
+        self._background.start(lambda: self._save_main(key, position, epoch, snapshot))
+
+    def start_best(self, position: Position, epoch: int, state: Mapping[str, Any], facts: dict[str, Any]) -> None:
+        """Begin to write the shared state alone, as the best one; only rank 0 calls this."""
+        snapshot = self._buffers.take(state, shared=True)
+        self._background.start(lambda: self._save_best(position, epoch, snapshot, facts))
+
+    def finish(self) -> None:
+        """Return when what was begun is durable; at once if nothing was.
 
         Raises:
             SaveFailed: In every rank, if one of them could not write (a full disk, for example).
             FolderTaken: In rank 0, if somebody else writes to the folder now.
-            PeersLost: If a rank does not come, or rank 0 failed in another way.
+            PeersLost: If a rank did not come, or rank 0 failed in another way.
         """
-        key = f"save/{next(self._numbers)}"
-        if self._peers.is_main:
-            self._save_main(key, position, epoch, state)
-            return
+        self._background.finish()
+
+    def await_end(self, timeout_s: float | None = None) -> None:
+        """Wait for what was begun, and leave it to :meth:`finish` to tell what became of it."""
+        self._background.await_end(timeout_s)
+
+    def _save_part(self, key: str, snapshot: Snapshot) -> None:
         name = self._peers.hear(f"{key}/folder", timeout_s=ARRIVAL_S)
         if name:
-            self._peers.tell(f"{key}/rank/{self._peers.rank}", self._write_own(self._folder.path / name, state))
+            self._peers.tell(f"{key}/rank/{self._peers.rank}", self._write_own(self._folder.path / name, snapshot))
         outcome = self._peers.hear(f"{key}/outcome", timeout_s=ARRIVAL_S)
         if outcome.startswith("disk:"):
             raise SaveFailed(outcome.removeprefix("disk:"))
         if outcome:
             raise PeersLost(f"Rank 0 could not save: {outcome}")
 
-    def save_best(self, position: Position, epoch: int, state: Mapping[str, Any], facts: dict[str, Any]) -> Path:
-        """Write the shared state alone, as the best one; only rank 0 calls this.
-
-        Raises:
-            SaveFailed: If it cannot be written.
-            FolderTaken: If somebody else writes to the folder now.
-        """
+    def _save_best(self, position: Position, epoch: int, snapshot: Snapshot, facts: dict[str, Any]) -> None:
         name = f"best-step-{position.step:08d}"
         temporary: Path | None = None
         try:
+            self._check_room(snapshot)
             if (self._folder.path / name).exists():  # the same step, measured again
                 name += f"-{time.time_ns() & 0xFFFFFF:06x}"
             temporary = self._folder.begin(name, self._attempt)
-            files = _write_shared(temporary, state)
+            files = _write_shared(temporary, snapshot)
             self._check_lease()
             best = self._folder.commit(temporary, name, self._manifest(position, epoch, files, facts))
         except OSError as error:
             _discard(temporary)
             raise _explain(error, self._folder) from error
         self._folder.keep_one_best(best)
-        return best
 
-    def _save_main(self, key: str, position: Position, epoch: int, state: Mapping[str, Any]) -> None:
+    def _save_main(self, key: str, position: Position, epoch: int, snapshot: Snapshot) -> None:
         temporary: Path | None = None
         outcome = "rank 0 was interrupted"
         try:
+            self._check_room(snapshot)
             temporary = self._folder.begin(position.name, self._attempt)
             self._peers.tell(f"{key}/folder", temporary.name)
-            self._peers.tell(f"{key}/rank/0", self._write_own(temporary, state))
-            files = _write_shared(temporary, state)
+            self._peers.tell(f"{key}/rank/0", self._write_own(temporary, snapshot))
+            files = _write_shared(temporary, snapshot)
             files |= self._gather(key)
             self._check_lease()
             self._folder.commit(temporary, position.name, self._manifest(position, epoch, files, {}))
@@ -128,16 +169,27 @@ class Saver:
             if temporary is None:
                 self._peers.tell(f"{key}/folder", "")
             self._peers.tell(f"{key}/outcome", outcome)
+        with suppress(OSError):
+            self._folder.keep_newest(self._keep, spare=self.spare)
 
-    def _write_own(self, folder: Path, state: Mapping[str, Any]) -> str:
+    def _check_room(self, snapshot: Snapshot) -> None:
+        """Refuse before anything is written; a quota, which this does not see, is met while writing."""
+        try:
+            free = shutil.disk_usage(self._folder.path).free
+        except OSError:
+            return
+        if snapshot.size > free:
+            raise _explain(
+                OSError(errno.ENOSPC, f"{os.strerror(errno.ENOSPC)} ({snapshot.size} bytes needed, {free} free)"),
+                self._folder,
+            )
+
+    def _write_own(self, folder: Path, snapshot: Snapshot) -> str:
         """Write what this rank alone has; return its record or the error, as JSON."""
-        generators = {path: capture(generator) for path, generator in find_generators(state).items()}
-        own = {"random": capture_random_state(), "generators": generators}
-        data = json.dumps(Encoder(inline=True).encode(own, "random state")).encode()
         deadline = time.monotonic() + _VISIBLE_S
         while True:
             try:
-                record = write_file(folder / rank_file(self._peers.rank), [data])
+                record = write_file(folder / rank_file(self._peers.rank), [snapshot.own])
             except FileNotFoundError:
                 if time.monotonic() < deadline and not self._peers.is_main:
                     time.sleep(0.1)
@@ -178,14 +230,19 @@ class Saver:
         )
 
 
-def _write_shared(folder: Path, state: Mapping[str, Any]) -> dict[str, FileRecord]:
-    encoder = Encoder()
-    captured = capture(state)
-    pairs = [[encoder.encode(key), encoder.encode(value, f"state.{key}")] for key, value in captured.items()]
-    text = json.dumps({"~": "dict", "v": pairs}, allow_nan=False)
+_savers: WeakSet[Saver] = WeakSet()
+
+
+def await_saves() -> None:
+    """Wait for whatever this process still writes, so that what is read next is the newest."""
+    for saver in list(_savers):
+        saver.await_end()
+
+
+def _write_shared(folder: Path, snapshot: Snapshot) -> dict[str, FileRecord]:
     return {
-        TENSOR_FILE: write_tensors(folder / TENSOR_FILE, encoder.tensors),
-        STATE_FILE: write_file(folder / STATE_FILE, [text.encode()]),
+        TENSOR_FILE: write_tensors(folder / TENSOR_FILE, snapshot.tensors),
+        STATE_FILE: write_file(folder / STATE_FILE, [snapshot.shared]),
     }
 
 

@@ -85,7 +85,7 @@ class SharedAgreement:
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._listen, name="helpers-agreement", daemon=True)
         self._thread.start()
-        close_before_end(self.close)
+        close_before_end(lambda _: self.close())
 
     def reach_boundary(self) -> Action:
         """Pass a boundary and return what all ranks do at it.

@@ -11,6 +11,7 @@ import typer
 
 import helpers
 from helpers.cli.main import app
+from helpers.config.schema import PROFILE, STORAGE, TABLES, variables
 from helpers.submission.arguments import RESERVED
 from tests.docs.pages import CHANGELOG, PAGES, ROOT, blocks, name_of, prose, spans
 
@@ -22,6 +23,14 @@ if TYPE_CHECKING:
 ALL_PAGES = [*PAGES, CHANGELOG]
 REFERENCE = ROOT / "docs" / "reference"
 COMMANDS: dict[str, click.Command] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+
+
+def options_of(command: click.Command) -> set[str]:
+    """Return a command's options, and those of its subcommands."""
+    own = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+    return own.union(*(options_of(sub) for sub in getattr(command, "commands", {}).values()))
+
+
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 _OWN_COMMAND = re.compile(r"(?:^|[\s`$;&|(])helpers (?!import\b)([a-z]+)\b([^`|;&#\n]*)", re.MULTILINE)
 _TOP = ("helpers/", "tests/", "docs/", "hooks/", "benchmarks/", ".ci/")
@@ -57,9 +66,7 @@ def test_commands_and_options_exist(page: Path) -> None:
     """An option that was renamed is renamed in the docs."""
     for name, rest in (match for text in code_of(page) for match in _OWN_COMMAND.findall(text)):
         assert name in COMMANDS, f"there is no command: helpers {name}"
-        known = {
-            option for parameter in COMMANDS[name].params for option in (*parameter.opts, *parameter.secondary_opts)
-        }
+        known = options_of(COMMANDS[name])
         used = re.findall(r"(?<!\S)--?[a-z][a-z-]*", rest.partition(" -- ")[0])
         unknown = [option for option in used if option not in known | {"--help", "-h"}]
         assert not unknown, f"helpers {name} has no {unknown}"
@@ -92,7 +99,7 @@ def in_code(page: Path) -> str:
     return "\n".join([*spans(page), *(block.text for block in blocks(page))])
 
 
-@pytest.mark.parametrize("module", ["helpers", "helpers.training"])
+@pytest.mark.parametrize("module", ["helpers", "helpers.training", "helpers.testing"])
 def test_every_public_name_is_in_the_reference(module: str) -> None:
     """What is public is described."""
     described = "\n".join(in_code(page) for page in REFERENCE.glob("*.md"))
@@ -121,10 +128,22 @@ def test_every_variable_is_described() -> None:
     assert {name for name in _VARIABLE.findall(code) if f"`{name}`" not in described} == set()
 
 
+@pytest.mark.parametrize("page", ["settings.md", "environment-variables.md"])
+def test_every_setting_is_described(page: str) -> None:
+    """What a file may say, and the variable that says the same."""
+    described = (REFERENCE / page).read_text(encoding="utf-8")
+    names = list(variables())
+    if page == "settings.md":
+        names += [*PROFILE, *STORAGE, *TABLES]
+    assert [name for name in names if not re.search(rf"[`\[]{name}[`\]. ]", described)] == []
+
+
 @pytest.mark.parametrize("command", sorted(COMMANDS))
 def test_every_command_is_described(command: str) -> None:
     """The command line's page has each command with each of its options."""
     described = (REFERENCE / "command-line.md").read_text(encoding="utf-8")
-    options = [name for parameter in COMMANDS[command].params for name in parameter.opts if name.startswith("--")]
+    options = [name for name in options_of(COMMANDS[command]) if name.startswith("--") and name != "--no-requeue"]
     assert f"## helpers {command}" in described
+    below = getattr(COMMANDS[command], "commands", {})
+    assert [name for name in below if not re.search(rf"`(helpers {command} )?{name}[` ]", described)] == []
     assert [name for name in options if f"`{name}" not in described] == []

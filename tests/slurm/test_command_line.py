@@ -109,7 +109,7 @@ def test_a_waiting_job_says_why(command: Command) -> None:
 
 def test_slurms_refusal_is_shown_and_nothing_is_left(command: Command, tmp_path: Path) -> None:
     """The sentence is Slurm's own; a run that was never queued is no run."""
-    done = command("submit", "on_slurm:sleep", "--partition", "nowhere")
+    done = command("submit", "on_slurm:sleep", "--slurm", "reservation=nowhere")
     assert done.exit_code == 3
-    assert "nvalid partition" in done.stderr
+    assert "Requested reservation is invalid" in done.stderr
     assert list((tmp_path / "runs" / "sleep").iterdir()) == []

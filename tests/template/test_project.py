@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import re
+import signal
 import subprocess
 import sys
 import tomllib
@@ -161,6 +163,42 @@ def test_help_answers_without_torch(default_bake: Bake, home: Home) -> None:
     done = run([sys.executable, "-c", code], default_bake, home, PYTHONPATH=path)
     assert done.returncode == 0, done.stdout
     assert "--epochs" in done.stdout
+
+
+@pytest.mark.parametrize("where", ["--here", "--cluster=local"])
+def test_a_training_that_fails_is_shown_once_and_without_our_machinery(fresh: Bake, home: Home, where: str) -> None:
+    """The user's own line and the error, not two tracebacks that end in the command line's frames."""
+    path = os.pathsep.join([str(fresh.project / "src"), str(ROOT)])
+    command = [sys.executable, "-m", "digits", "train", where, "--lr", "-1"]
+    done = run(command, fresh, home, PYTHONPATH=path)
+    assert done.returncode == 1
+    assert done.stdout.count("Traceback (most recent call last)") == 1
+    assert 'train.py", line ' in done.stdout
+    assert "raised ValueError: Invalid learning rate: -1.0" in done.stdout
+    assert [name for name in ("typer", "click", "helpers/cli", "helpers/runtime") if f"{name}/" in done.stdout] == []
+
+
+def test_ctrl_c_while_training_says_that_the_job_goes_on(fresh: Bake, home: Home) -> None:
+    """Who closes the log has not stopped the training, and must know how to."""
+    path = os.pathsep.join([str(fresh.project / "src"), str(ROOT)])
+    training = subprocess.Popen(
+        [sys.executable, "-m", "digits", "train", "--cluster=local", "--epochs", "1000"],
+        cwd=fresh.project,
+        env=home.environment(PYTHONPATH=path),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert training.stderr is not None
+    said = next(line for line in training.stderr if "attempt 0 runs on" in line)
+    training.send_signal(signal.SIGINT)
+    said += training.stderr.read()
+    assert training.wait(timeout=30) == 130
+    training.stderr.close()
+    (job,) = re.findall(r"job (local-\d+) goes on", said)
+    assert "Traceback" not in said
+    cancel = [sys.executable, "-m", "helpers.cli", "cancel", job]
+    assert run(cancel, fresh, home, PYTHONPATH=path).stdout == f"{job} is asked to end\n"
 
 
 def test_made_data_and_runs_stay_out_of_git(fresh: Bake, home: Home) -> None:

@@ -21,6 +21,7 @@ JOB_ERRORS = [
     errors.JobCancelled,
     errors.DependencyFailed,
     errors.SetupFailed,
+    errors.EnvironmentMismatch,
     errors.ResultNotSaved,
     errors.JobLost,
 ]

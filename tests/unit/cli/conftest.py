@@ -38,6 +38,10 @@ def ranks():
     import os
     print("I am", os.environ["RANK"])
 
+def _no_gpu():
+    from helpers import HelpersError
+    raise HelpersError("No GPU.", hint="Ask for one.")
+
 NUMBER = 3
 """
 

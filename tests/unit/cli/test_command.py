@@ -11,6 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+import typer
 from typer.testing import Result
 
 Command = Callable[..., Result]
@@ -78,6 +80,25 @@ def test_inline_runs_here_and_shows_the_traceback(command: Command) -> None:
     assert "inline.py" not in bad.stderr
 
 
+def test_following_what_failed_in_this_process_shows_its_traceback(
+    command: Command, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``make train ARGS=--here`` of a project: there is no log to look into afterwards."""
+    from helpers import submit
+    from helpers.cli.following import follow_logs
+
+    def fail(lr: float) -> None:
+        raise ValueError(f"lr is {lr}")
+
+    with pytest.raises(typer.Exit):
+        follow_logs(submit(fail, 7, cluster="inline"), rank=0)
+    said = capsys.readouterr().err
+    assert said.count("Traceback (most recent call last)") == 1
+    assert 'raise ValueError(f"lr is {lr}")' in said
+    assert "inline.py" not in said
+    assert said.endswith("error: job inline raised ValueError: lr is 7\n")
+
+
 def test_submit_status_logs_cancel_agree(command: Command) -> None:
     """One job through the four commands, by nothing but its id."""
     submitted = command("submit", "script:sleep", "--cluster", "local", "--name", "nap")
@@ -108,6 +129,20 @@ def test_a_failed_run_tells_what_is_known_of_it(command: Command) -> None:
     assert shown.endswith(f"error: ValueError: lr is 7\nhint: helpers logs {job}\n")
     ledger = record_of(command, job)["ledger"]
     assert [line["event"] for line in ledger] == ["queued", "start", "end"]
+
+
+def test_the_table_holds_a_reason_in_one_short_line(command: Command) -> None:
+    """In a pipe, too; the whole of it, with what to do, is in ``helpers status JOB``."""
+    command("submit", "script:fail", f"lr='{'long ' * 40}'", "--cluster", "local", "--wait")
+    command("submit", "script:_no_gpu", "--cluster", "local", "--wait")
+    command("submit", "script:nothing", "--cluster", "local", "--wait")
+    table = command("status").stdout.splitlines()
+    assert table == [line.rstrip() for line in table]
+    assert [len(line) < 160 for line in table] == [True] * 4
+    assert table[2].endswith("HelpersError: No GPU.")
+    assert table[3].endswith("…")
+    job = json.loads(command("status", "--json").stdout)[1]["id"]
+    assert "hint: Ask for one." in command("logs", job).stdout
 
 
 def test_a_set_up_line_that_fails_is_named(command: Command) -> None:

@@ -1,6 +1,7 @@
 """What the command asks of Slurm, and what it makes of the answers; Slurm's commands are shell scripts here."""
 
 import json
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -56,6 +57,45 @@ def test_all_runs_cost_one_question(command: Command, slurm: Any) -> None:
         "3": ("RUNNING", "COMPLETING"),
     }
     assert slurm.questions == [["1", "2", "3"]]
+
+
+def test_a_person_reads_why_a_job_waits_and_a_program_slurms_word(command: Command, slurm: Any) -> None:
+    """A word such as QOSMaxGRESPerUser has to be looked up; a sentence does not."""
+    command("submit", "script:main")
+    slurm.says(job_1=("PENDING", "Priority"))
+    sentence = "Priority: Jobs with a higher priority are before it."
+    assert command("status").stdout.rstrip().endswith(sentence)
+    assert f"PENDING ({sentence})" in command("status", "1").stdout
+    assert json.loads(command("status", "--json").stdout)[0]["reason"] == "Priority"
+
+
+def ended_by_slurm(folder: Path, state: str, ending: dict[str, Any]) -> None:
+    """Let a run have begun at second 100, and Slurm have ended it, batch script and all."""
+    start = {"time": 100.0, "event": "start", "attempt": 0, "job_id": "1", "nodes": "gpu1", "checkpoint": None}
+    with (folder / "jobs.jsonl").open("a") as ledger:
+        ledger.write(json.dumps(start) + "\n")
+    facts = {"rank": None, "node": None, "exit_code": None, "signal": None, "detail": "", **ending}
+    status = {"state": state, "job_id": "1", "attempt": 0, "ending": facts, "updated": 9e9}
+    (folder / "status.json").write_text(json.dumps(status))
+
+
+def test_a_run_that_slurm_ended_has_lasted_until_its_last_word(command: Command, slurm: Any, tmp_path: Path) -> None:
+    """A run that used its whole time limit must not look as if it had not run."""
+    command("submit", "script:main")
+    folder = next((tmp_path / "runs" / "main").iterdir())
+    ended_by_slurm(folder, "TIMEOUT", {"cause": "timeout", "signal": "SIGKILL"})
+    (folder / "logs" / "batch.log").write_text("*** JOB 1 CANCELLED DUE TO TIME LIMIT ***")
+    os.utime(folder / "logs" / "batch.log", (400.0, 400.0))
+    assert json.loads(command("status", "--json").stdout)[0]["seconds"] == 300.0
+
+
+def test_status_gives_its_hints_for_the_shell_too(command: Command, slurm: Any, tmp_path: Path) -> None:
+    """The line is pasted where it is read."""
+    command("submit", "script:main", "--mem", "2")
+    ended_by_slurm(next((tmp_path / "runs" / "main").iterdir()), "OUT_OF_MEMORY", {"cause": "out_of_memory"})
+    shown = command("status", "1").stdout
+    assert "more host memory than it asked for (2G per node)" in shown
+    assert "hint: ask for more: --mem 4G; or " in shown
 
 
 def test_the_newest_twenty_are_shown_unless_all_are_wanted(command: Command, slurm: Any, tmp_path: Path) -> None:
@@ -127,7 +167,7 @@ def test_slurm_without_its_commands_is_exit_code_4(
     [
         (["--gpus", "x"], "gpus is a number, or type:number; got 'x'."),
         (["--time", "0"], "A time limit is at least 1 minute, got 0."),
-        (["--mem", "64"], "Memory is written as 64G or 500M; got '64'."),
+        (["--mem", "much"], "Memory is written as 64G or 500M; got 'much'."),
         (["--cluster", "moon"], "cluster is 'auto', 'slurm', 'local' or 'inline'; got 'moon'."),
         (["lrr=1"], "got an unexpected keyword argument 'lrr'."),
     ],

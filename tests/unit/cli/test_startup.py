@@ -28,7 +28,12 @@ finally:
 
 @pytest.mark.parametrize(
     "words",
-    [["--help"], ["--version"], ["submit", "--help"], ["status", "--help"], ["logs", "--help"], ["cancel", "--help"]],
+    [
+        ["--help"],
+        ["--version"],
+        *([name, "--help"] for name in ("submit", "status", "show", "logs", "cancel", "rerun", "resume")),
+        *([name, "--help"] for name in ("shell", "notebook", "gpus", "gc")),
+    ],
 )
 def test_help_loads_nothing_heavy(words: list[str]) -> None:
     """A login node with a slow file system takes seconds for torch; help has to be there before that."""

@@ -118,6 +118,7 @@ def test_an_sbatch_option_without_a_name_is_refused() -> None:
         ('submit_array(train, grid(), gpus="2g.10gb:1")', 'submit_array(train, grid(), gpus="2g.10gb:1")'),
         ("did you mean lr?", "did you mean lr?"),
         ("squeue --name=x", "squeue --name=x"),
+        ("try it on its own: bash -c 'mem=4 make'", "try it on its own: bash -c 'mem=4 make'"),
     ],
 )
 def test_hints_can_be_pasted_into_the_shell(for_python: str, for_the_shell: str) -> None:

@@ -84,7 +84,6 @@ class TestEndings:
         assert isinstance(error, JobExited)
         assert (error.facts.exit_code, error.facts.rank) == (5, 1)
 
-
     def test_what_a_program_leaves_behind_does_not_outlive_it(self, project: Path) -> None:
         """C16: on a cluster it would hold the allocation, on this machine the GPU."""
         job = here("sh", "-c", "sleep 600 & echo $! > child")

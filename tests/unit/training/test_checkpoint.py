@@ -328,10 +328,12 @@ def test_an_older_attempt_never_commits_after_a_newer_one_began(
     monkeypatch.setenv("HELPERS_ATTEMPT", "1")
     new = Checkpointer({}, folder=tmp_path / "c")
     old.step()
+    old.save()
     with pytest.raises(FolderTaken, match="nothing more is saved from here"):
-        old.save()
+        old.wait()
     new.step()
     new.save()
+    new.wait()
     assert _steps(tmp_path / "c") == ["step-00000001"]
     assert not list((tmp_path / "c").glob("*.tmp-*"))
     monkeypatch.setenv("HELPERS_ATTEMPT", "0")
@@ -353,10 +355,12 @@ def test_a_committed_step_is_never_altered(tmp_path: Path) -> None:
     checkpoint = Checkpointer({"n": 1}, folder=tmp_path / "c")
     checkpoint.step()
     checkpoint.save()
+    checkpoint.wait()
     shutil.copytree(tmp_path / "c" / "step-00000001", tmp_path / "copy")
     checkpoint._durable = None
     checkpoint._state["n"] = 2
     checkpoint.save()
+    checkpoint.wait()
     for path in (tmp_path / "copy").iterdir():
         assert (tmp_path / "c" / "step-00000001" / path.name).read_bytes() == path.read_bytes()
 

@@ -22,6 +22,7 @@ def train(
     seed: Annotated[int, typer.Option(help="Start of all random numbers.")] = Config.seed,
     gpus: Annotated[str | None, typer.Option(help="GPUs in all: 4, or a100:4.", rich_help_panel=JOB)] = None,
     processes: Annotated[int | None, typer.Option(help="Processes in all.", rich_help_panel=JOB)] = None,
+    mem: Annotated[str | None, typer.Option(help="Host memory on each node: 64G.", rich_help_panel=JOB)] = None,
     time: Annotated[str | None, typer.Option(help="Time limit: 8h, 30min.", rich_help_panel=JOB)] = None,
     partition: Annotated[str | None, typer.Option(help="Partition of the cluster.", rich_help_panel=JOB)] = None,
     cluster: Annotated[str, typer.Option(help="auto, slurm or local.", rich_help_panel=JOB)] = "auto",
@@ -35,13 +36,15 @@ def train(
     from .train import train as train_function
 
     config = Config(epochs=epochs, batch_size=batch_size, lr=lr, seed=seed)
-    asked = {"gpus": gpus, "processes": processes, "time": time, "partition": partition}
+    asked = {"gpus": gpus, "processes": processes, "mem": mem, "time": time, "partition": partition}
     asked = {name: value for name, value in asked.items() if value is not None}
     job = submit(train_function, config, name="train", cluster="inline" if here else cluster, **asked)
     if follow:
         follow_logs(job, rank=0)
         print(f"test accuracy {job.result():.4f}")
     print(f"files of the run: {job.folder}")
+    if not follow:
+        print(f"watch it: helpers logs -f {job.id}   end it: helpers cancel {job.id}")
 
 
 @app.command()

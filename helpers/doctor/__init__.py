@@ -1,0 +1,1 @@
+"""Checks that judge a cluster or a machine, each with what it means."""

@@ -1,0 +1,450 @@
+"""The fake Slurm answers as the real one does: each scenario runs on both, and is expected to tell the same."""
+
+import os
+import re
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers import (
+    Job,
+    JobCancelled,
+    JobExited,
+    JobKilled,
+    Rejected,
+    SetupFailed,
+    submit,
+)
+from helpers.runtime.run_folder import RunFolder
+from helpers.runtime.status import read_ledger
+from helpers.submission.inventory import read_inventory
+from helpers.testing import FakeSlurm, Partition, Settings
+from tests.cluster.client import foreign_variables
+from tests.slurm.conftest import ClusterWith
+from tests.unit.submission import functions
+
+PATIENCE_S = 60
+QUEUE = "JobArrayID:|,State:|,Reason:|,exit_code:|"
+AS_THE_REAL_ONE = Settings(
+    kill_wait_s=5,
+    partitions=(
+        Partition(name="gpu", is_default=True),
+        Partition(name="low", priority_tier=1, is_preemptible=True),
+        Partition(name="gpu:interactive", max_time_min=30, default_time_min=10),
+        Partition(name="whole", exclusive=True),
+    ),
+)
+
+
+class Slurm:
+    """One of the two, as a client of it sees it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def run(self, *words: str, **variables: str) -> tuple[int, str, str]:
+        """Return exit code, output and errors, without what differs between any two clusters."""
+        done = subprocess.run(
+            words, capture_output=True, text=True, check=False, cwd=self.folder, env=os.environ | variables
+        )
+        return done.returncode, plain(done.stdout), plain(done.stderr)
+
+    def sbatch(self, script: str, *options: str) -> str:
+        """Submit a shell script; return its id."""
+        file = self.folder / "job.sh"
+        file.write_text(f"#!/bin/bash\n{script}\n")
+        words = ["sbatch", "--parsable", f"--output={self.folder}/log-%j", "--open-mode=append", *options, str(file)]
+        return subprocess.run(words, capture_output=True, text=True, check=True, cwd=self.folder).stdout.strip()
+
+    def rows(self, *jobs: str) -> list[list[str]]:
+        """Return id, state, reason and exit code of jobs; ids are counted from the first one's."""
+        words = ["squeue", "--noheader", "--array", "--states=all", f"--jobs={','.join(jobs)}", f"--Format={QUEUE}"]
+        lines = subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()
+        return sorted(relative(line.split("|")[:-1], int(jobs[0])) for line in lines)
+
+    def wait(self, job: str, *states: str) -> None:
+        """Wait for a state of every element."""
+        deadline = time.monotonic() + PATIENCE_S
+        while (rows := self.rows(job)) and not all(row[1] in states for row in rows):
+            assert time.monotonic() < deadline, f"{job} is {rows}, not {states}"
+            time.sleep(0.1)
+
+    def log(self, job: str) -> str:
+        return plain((self.folder / f"log-{job}").read_text())
+
+
+def relative(row: list[str], first: int) -> list[str]:
+    number, _, task = row[0].partition("_")
+    return [f"{int(number) - first}{'_' + task if task else ''}", *row[1:]]
+
+
+def plain(text: str) -> str:
+    """Return what a command prints without node names, ids, dates and the number of slurmstepd's node."""
+    text = re.sub(r"\b[a-z]{5}-(gpu|ctl)", r"\1", text)
+    text = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", "TIME", text)
+    text = re.sub(r"slurmstepd-gpu\d", "slurmstepd", text)
+    text = re.sub(r"\bgpu\d\b", "gpuN", text)
+    text = re.sub(r"\b(JOB|STEP|StepId=|[Jj]ob) ?\d+", r"\1 N", text)
+    return re.sub(r"^\d+$", "N", text, flags=re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def fake() -> Iterator[FakeSlurm]:
+    """One fake for the module, as large as the real one."""
+    with FakeSlurm(AS_THE_REAL_ONE) as slurm:
+        yield slurm
+
+
+@pytest.fixture
+def both(fake: FakeSlurm, cluster_with: ClusterWith, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Return a function that runs a scenario on the real one and on the fake, and returns both answers."""
+
+    def run(scenario: Any) -> tuple[Any, Any]:
+        answers = []
+        for name, environment in (("real", cluster_with().environment), ("fake", fake.environment)):
+            with monkeypatch.context() as patch:
+                for variable in foreign_variables():
+                    patch.delenv(variable)
+                for variable, value in environment.items():
+                    patch.setenv(variable, value)
+                folder = tmp_path / name
+                folder.mkdir()
+                patch.chdir(folder)
+                patch.setenv("PWD", str(folder))
+                answers.append(scenario(Slurm(folder)))
+        return answers[0], answers[1]
+
+    yield run
+    for variable in [{}, fake.environment]:
+        subprocess.run(["scancel", "--me"], env=os.environ | variable, capture_output=True, check=False)
+
+
+REFUSED = [
+    "--partition=nope", "--gpus-per-node=8", "--gpus-per-node=h100:1", "--gres=gpu:a100:5", "--mem=50G",
+    "--reservation=nonesuch", "--constraint=h100", "--nodelist=foo", "--array=0-2000", "--array=x", "--time=abc",
+    "--bogus", "--mem=abc", "--dependency=foo:1", "--signal=FOO@10", "--nodes=abc", "--ntasks=abc",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("option", REFUSED)
+def test_refusals(both: Any, option: str) -> None:
+    """The same sentence, on the same stream, with the same exit code."""
+    real, fake = both(lambda slurm: slurm.run("sbatch", "--parsable", option, "--wrap=true"))
+    assert fake == real
+
+
+UNKNOWN = [
+    ["squeue", "--jobs=99999"], ["squeue", "--jobs=abc"], ["squeue", "-h", "--jobs=99999,99998"],
+    ["scancel", "99999"], ["scancel", "abc"], ["scontrol", "show", "job", "99999"],
+    ["scontrol", "requeue", "Incomplete", "99999"], ["scontrol", "requeue", "abc"], ["scontrol", "hold", "99999"],
+    ["scontrol", "release", "99999"], ["scontrol", "bogus"], ["sbatch", "missing.sh"],
+    ["sacct", "-nPX", "--format=JobID,State", "--jobs=99999"], ["sinfo", "--version"],
+    ["scontrol", "show", "hostnames", "gpu[1-3,7],x1"], ["scontrol", "update", "jobid=99999", "timelimit=3"],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("words", UNKNOWN, ids=" ".join)
+def test_what_there_is_not(both: Any, words: list[str]) -> None:
+    """An id, a file or a word that is not known."""
+    real, fake = both(lambda slurm: slurm.run(*words))
+    assert fake == real
+
+
+NEVER = ["--time=8-0", "--nodes=3", "--cpus-per-task=20", "--partition=gpu:interactive --time=60", "--hold",
+         "--begin=now+1hour"]  # fmt: skip
+
+
+@pytest.mark.parametrize("options", NEVER)
+def test_why_a_job_waits(both: Any, options: str) -> None:
+    """Without limits enforced at submission, Slurm takes what can never run, and says why it waits."""
+
+    def scenario(slurm: Slurm) -> list[list[str]]:
+        job = slurm.sbatch("true", *options.split())
+        time.sleep(1.5)
+        rows = slurm.rows(job)
+        slurm.run("scancel", job)
+        slurm.wait(job, "CANCELLED")
+        return rows + slurm.rows(job)
+
+    real, fake = both(scenario)
+    assert fake == real
+
+
+ENDINGS = {
+    "success": "true",
+    "exit code": "exit 7",
+    "signal": "kill -9 $$",
+    "step exit code": 'srun -n1 bash -c "exit 5"; exit $?',
+    "no such program": "srun -n1 /nonexistent; exit $?",
+    "two tasks fail": "srun -n2 bash -c 'sleep 0.$((SLURM_PROCID * 3)); exit $((SLURM_PROCID + 3))'; exit $?",
+    "a task is killed": "srun -n2 --kill-on-bad-exit=1 bash -c "
+    "'if [ $SLURM_PROCID = 1 ]; then sleep 0.3; kill -9 $$; else sleep 30; fi'; echo rc $?; exit 3",
+}
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_endings(both: Any, ending: str) -> None:
+    """State, reason, exit code, what accounting says, and what the log says of the ranks."""
+
+    def scenario(slurm: Slurm) -> tuple[Any, ...]:
+        job = slurm.sbatch(ENDINGS[ending], "--ntasks=2")
+        slurm.wait(job, "COMPLETED", "FAILED")
+        time.sleep(0.5)  # accounting follows
+        accounted = slurm.run("sacct", "-nPX", "--format=State,ExitCode", f"--jobs={job}")
+        said = [line for line in slurm.log(job).splitlines() if "Force Terminated" not in line]
+        return slurm.rows(job), accounted, sorted(said)
+
+    real, fake = both(scenario)
+    assert fake == real
+
+
+def test_the_variables_of_a_job(both: Any) -> None:
+    """What the batch script and each task see, by name; and by value, where a value is no accident."""
+    script = "env | grep -oE '^(SLURM|CUDA)[^=]*=.*' | sort > batch; srun bash -c 'env | sort > task-$SLURM_PROCID'"
+    accident = re.compile(r"PORT|PID|ADDR|JOBID|JOB_ID|CONF|CLUSTER|_HOST|SRUN_DEBUG|UID|GID|USER|PACK|SUBMIT|STEPID")
+
+    def scenario(slurm: Slurm) -> Any:
+        job = slurm.sbatch(
+            script, "--gpus-per-node=a100:2", "--nodes=2", "--ntasks-per-node=2", "--cpus-per-task=2", "--mem=1G",
+            "--time=5", "--job-name=named",
+        )  # fmt: skip
+        slurm.wait(job, "COMPLETED")
+        seen = {}
+        for name in ("batch", "task-0", "task-3"):
+            lines = [line.partition("=") for line in (slurm.folder / name).read_text().splitlines()]
+            own = {k: v for k, _, v in lines if k.startswith(("SLURM", "CUDA")) and not accident.search(k)}
+            seen |= {f"{name} {k}": re.sub(r"\b[a-z]{5}-gpu", "gpu", v) for k, v in own.items()}
+        return seen
+
+    real, fake = both(scenario)
+    assert sorted(fake.items() ^ real.items()) == []
+
+
+def test_an_array(both: Any) -> None:
+    """Ids, throttle, states of each element, one that is cancelled before it starts, exit codes."""
+
+    def scenario(slurm: Slurm) -> Any:
+        job = slurm.sbatch("sleep 2; exit $SLURM_ARRAY_TASK_ID", "--array=0-3%2")
+        deadline = time.monotonic() + PATIENCE_S
+        while sum(row[1] == "RUNNING" for row in slurm.rows(job)) < 2 and time.monotonic() < deadline:
+            time.sleep(0.1)
+        first = slurm.rows(job)
+        together = slurm.run("squeue", "-h", "-o", "%K %T %r", f"--jobs={job}")
+        one = slurm.run("squeue", "-h", "-r", "-o", "%K %T %r", f"--jobs={job}_1,{job}_2")
+        slurm.run("scancel", f"{job}_3")
+        slurm.wait(job, "COMPLETED", "FAILED")
+        return first, sorted(together[1].splitlines()), sorted(one[1].splitlines()), slurm.rows(job)
+
+    real, fake = both(scenario)
+    assert fake == real
+
+
+def test_dependencies(both: Any) -> None:
+    """After success, after any end, after failure, and what becomes of those that can never start."""
+
+    def scenario(slurm: Slurm) -> Any:
+        first = slurm.sbatch("true", "--hold")
+        others = [
+            slurm.sbatch("true", *options.split())
+            for options in (
+                f"--dependency=afterok:{first}", f"--dependency=afterany:{first}",
+                f"--dependency=afternotok:{first}", f"--dependency=afternotok:{first} --kill-on-invalid-dep=yes",
+                "--dependency=afterok:999999",
+            )
+        ]  # fmt: skip
+        before = slurm.rows(first, *others[:-1])
+        shown = slurm.run("scontrol", "-o", "show", "job", others[0])[1].partition("Dependency=")[2].split()[0]
+        slurm.run("scontrol", "release", first)
+        for job in [first, *others[:2]]:
+            slurm.wait(job, "COMPLETED")
+        slurm.wait(others[3], "CANCELLED")
+        time.sleep(1.5)
+        return before, shown.replace(first, "N"), slurm.rows(first, *others)
+
+    real, fake = both(scenario)
+    assert fake == real
+
+
+def test_requeue_and_cancel(both: Any) -> None:
+    """What scontrol requeue answers to a job that runs, waits again, is over, or may not be requeued."""
+
+    def scenario(slurm: Slurm) -> Any:
+        job = slurm.sbatch("trap : TERM; echo start $SLURM_RESTART_COUNT; srun sleep 60; echo rc $?; exit 4")
+        fixed = slurm.sbatch("sleep 60", "--no-requeue")
+        slurm.wait(job, "RUNNING")
+        slurm.wait(fixed, "RUNNING")
+        time.sleep(0.5)
+        said = [slurm.run("scontrol", "requeue", "Incomplete", fixed), slurm.run("scontrol", "requeue", fixed)]
+        said += [slurm.run("scontrol", "requeue", "Incomplete", job)]
+        deadline = time.monotonic() + PATIENCE_S
+        while "start 1" not in slurm.log(job) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(1)  # for its srun
+        slurm.run("scancel", job, fixed)
+        slurm.wait(job, "CANCELLED")
+        slurm.wait(fixed, "CANCELLED")
+        said += [slurm.run("scontrol", "requeue", "Incomplete", job), slurm.run("scancel", job)]
+        said += [slurm.run("scontrol", "hold", job)]
+        time.sleep(0.5)
+        accounted = slurm.run("sacct", "-nPXD", "--format=State,ExitCode", f"--jobs={job}")
+        return said, slurm.rows(job, fixed), accounted, sorted(slurm.log(job).splitlines())
+
+    real, fake = both(scenario)
+    assert fake == real
+
+
+def test_preemption_by_a_job_of_a_higher_partition(both: Any) -> None:
+    """TERM at once, the words in the log, and the same job again with its restart counted."""
+
+    def scenario(slurm: Slurm) -> Any:
+        job = slurm.sbatch(
+            "trap : TERM; echo start $SLURM_RESTART_COUNT; srun -n1 sleep 60; echo rc $?; sleep 9", "--partition=low",
+            "--ntasks=8", "--mem=4G",
+        )  # fmt: skip
+        slurm.wait(job, "RUNNING")
+        time.sleep(0.5)
+        node = subprocess.run(
+            ["squeue", "-h", "-o", "%N", f"--jobs={job}"], capture_output=True, text=True, check=True
+        ).stdout.strip()
+        other = slurm.sbatch("sleep 1", "--ntasks=8", "--mem=4G", f"--nodelist={node}")
+        slurm.wait(other, "COMPLETED")
+        deadline = time.monotonic() + PATIENCE_S
+        while "start 1" not in slurm.log(job) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        slurm.run("scancel", job)
+        slurm.wait(job, "CANCELLED")
+        time.sleep(0.5)
+        lines = slurm.log(job).partition("start 1")[0].splitlines()
+        return sorted(lines), slurm.run("sacct", "-nPXD", "--format=State", f"--jobs={job}")
+
+    real, fake = both(scenario)
+    assert fake == real
+
+
+def test_a_lost_node(both: Any) -> None:
+    """A job that may be requeued starts elsewhere; the other one has failed with its node."""
+
+    def scenario(slurm: Slurm) -> Any:
+        jobs = [slurm.sbatch("sleep 60"), slurm.sbatch("sleep 60", "--no-requeue")]
+        for job in jobs:
+            slurm.wait(job, "RUNNING")
+        words = ["squeue", "-h", "-o", "%N", f"--jobs={','.join(jobs)}"]
+        nodes = sorted(set(subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()))
+        slurm.run("scontrol", "update", f"nodename={','.join(nodes)}", "state=down", "reason=test")
+        slurm.wait(jobs[1], "NODE_FAIL")
+        lost = slurm.rows(jobs[0], jobs[1])[1]
+        slurm.run("scontrol", "update", f"nodename={','.join(nodes)}", "state=resume")
+        slurm.wait(jobs[0], "RUNNING")
+        restarts = slurm.run("scontrol", "-o", "show", "job", jobs[0])[1].partition("Restarts=")[2].split()[0]
+        slurm.run("scancel", *jobs)
+        return lost, restarts
+
+    real, fake = both(scenario)
+    assert fake == real
+
+
+@pytest.mark.full
+def test_the_time_limit(both: Any) -> None:
+    """The warning, the words in the log, the state: a minute of real time on both."""
+    script = "trap : TERM; srun bash -c 'trap \"echo warned\" USR2; for i in $(seq 900); do sleep 0.1; done'; exit 6"
+
+    def scenario(slurm: Slurm) -> Any:
+        job = slurm.sbatch(script, "--time=1", "--signal=USR2@10")
+        slurm.wait(job, "TIMEOUT")
+        return slurm.rows(job), sorted(slurm.log(job).splitlines())
+
+    real, fake = both(scenario)
+    assert fake == real
+
+
+def test_the_inventory(both: Any) -> None:
+    """What this library reads of a cluster is the same."""
+
+    def scenario(_: Slurm) -> Any:
+        inventory = read_inventory()
+        return inventory.partitions, inventory.max_array_size, inventory.requeue_allowed, inventory.gpu_types
+
+    real, fake = both(scenario)
+    assert fake == real
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["sinfo"], ["sinfo", "-s"], ["scontrol", "show", "partition"],
+        ["sinfo", "-h", "-N", "-p", "gpu", "-o", "%N %T %c %G"],
+        ["sinfo", "-h", "-p", "gpu", "-O", "Gres:|,GresUsed:|,CPUsState:|,StateLong:|"],
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_how_the_cluster_is_shown(both: Any, words: list[str]) -> None:
+    """Column by column; only the width of the longest name differs."""
+    real, fake = both(lambda slurm: re.sub(r" +", " ", slurm.run(*words)[1]))
+    assert fake == real
+
+
+def ledger(job: Job[Any]) -> list[tuple[Any, ...]]:
+    lines = read_ledger(RunFolder(job.folder))
+    return [tuple(line.get(key) for key in ("event", "attempt", "state", "cause")) for line in lines]
+
+
+def ended(job: Job[Any]) -> tuple[Any, ...]:
+    """Return what a caller gets: class, facts and state; and the ledger."""
+    error = job.exception(PATIENCE_S)
+    facts = getattr(error, "facts", None)
+    told = (getattr(facts, "exit_code", None), getattr(facts, "signal", None), getattr(facts, "rank", None))
+    value = job.result() if error is None else None
+    return type(error), told, value, job.state, ledger(job)
+
+
+CALLS = {
+    "value": (lambda: submit(functions.add, 1, b=2.5), type(None)),
+    "four gpus": (lambda: submit(functions.add, 1, gpus=4), type(None)),
+    "raised": (lambda: submit(functions.print_and_raise), ValueError),
+    "exited": (lambda: submit(functions.leave_at_once, 5, processes=2), JobExited),
+    "killed": (lambda: submit(functions.kill_self), JobKilled),
+    "rank 1 killed": (lambda: submit(functions.fail_in_rank_one, "kill", processes=2), JobKilled),
+    "set-up": (lambda: submit(functions.add, 1, setup=["module load cuda"]), SetupFailed),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_what_the_caller_gets(both: Any, name: str) -> None:
+    """The same class, facts, state and ledger, through this library."""
+    call, kind = CALLS[name]
+    real, fake = both(lambda _: ended(call()))
+    assert (fake, fake[0]) == (real, kind)
+
+
+def test_a_cancelled_job(both: Any) -> None:
+    """One that waits and one that runs."""
+
+    def scenario(_: Slurm) -> Any:
+        waiting = submit(functions.add, 1, slurm={"begin": "now+1hour"})
+        running = submit(functions.sleep, 600)
+        deadline = time.monotonic() + PATIENCE_S
+        while not list(running.folder.glob("attempts/0/started-*")) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        waiting.cancel()
+        running.cancel()
+        return ended(waiting), ended(running)
+
+    real, fake = both(scenario)
+    assert fake == real
+    assert [answer[0] for answer in fake] == [JobCancelled, JobCancelled]
+
+
+def test_a_refusal_through_this_library(both: Any) -> None:
+    """Slurm's own sentence."""
+
+    def scenario(_: Slurm) -> str:
+        with pytest.raises(Rejected) as refused:
+            submit(functions.add, 1, slurm={"reservation": "nonesuch"})
+        return str(refused.value)
+
+    real, fake = both(scenario)
+    assert fake == real
