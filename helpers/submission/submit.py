@@ -52,7 +52,9 @@ def submit(function: Callable[..., R], /, *args: Any, **keywords: Any) -> Job[R]
             ``nodes``; ``processes`` in all (one per GPU, unless given); ``cpus`` per process;
             ``mem`` per node: ``"64G"``; ``time``: ``"8h"``, ``"30min"``, ``"1-00:00:00"``, or minutes;
             ``partition``, ``account``, ``qos``; ``name`` of the run; ``setup``: shell lines before the ranks;
-            ``profile``: settings by their name; ``requeue``: ``"auto"``, True or False; ``slurm``: any sbatch option by its long name;
+            ``after``: jobs that must have succeeded; ``total_time`` of all attempts together;
+            ``profile``: settings by their name; ``requeue``: ``"auto"``, True or False;
+            ``slurm``: any sbatch option by its long name;
             ``cluster``: ``"auto"``, ``"slurm"``, ``"local"`` or ``"inline"``;
             ``dry_run``: show the script, queue nothing.
 
