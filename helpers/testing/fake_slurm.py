@@ -169,6 +169,7 @@ class FakeSlurm:
         if controller is not None:
             with contextlib.suppress(BrokenPipeError):
                 if controller.stdin is not None:
+                    controller.stdin.write(b".")  # its end without a word would mean that we have been killed
                     controller.stdin.close()
             try:
                 controller.wait(timeout=_PATIENCE_S)

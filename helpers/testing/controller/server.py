@@ -1,7 +1,7 @@
 """The loop of the fake: answer the commands, wait for processes, do in time what is due.
 
 One thread, so that nothing of the cluster's state needs a lock. It ends with the process that started it,
-whose end closes the pipe on its standard input; every process of every job ends with it.
+whose end closes the pipe on its standard input; every process of every job ends with it, and its folder goes.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import selectors
+import shutil
 import signal
 import socket
 import sys
@@ -87,6 +88,7 @@ class Server:
         self._listener = listener
         self._has_changed = False
         self._is_over = False
+        self.is_abandoned = False
         self._waiting: list[tuple[list[Any], Request]] = []
         self._selector = selectors.DefaultSelector()
 
@@ -100,7 +102,7 @@ class Server:
         signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C in the terminal is for pytest, which then ends us
         self._selector.register(reading, selectors.EVENT_READ, lambda: self._drain(reading))
         self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
-        self._selector.register(sys.stdin, selectors.EVENT_READ, self.stop)
+        self._selector.register(sys.stdin, selectors.EVENT_READ, self._end)
         try:
             while not self._is_over:
                 for key, _ in self._selector.select(self.timers.wait_s()):
@@ -111,8 +113,9 @@ class Server:
         finally:
             self.processes.end_all()
 
-    def stop(self) -> None:
-        """Leave the loop."""
+    def _end(self) -> None:
+        """Leave the loop: on a word of the process that started this, or because it is gone."""
+        self.is_abandoned = os.read(sys.stdin.fileno(), 1) == b""
         self._is_over = True
 
     def changed(self) -> None:
@@ -227,7 +230,10 @@ def main() -> None:
     descriptor, folder = int(sys.argv[1]), Path(sys.argv[2])
     listener = socket.socket(fileno=descriptor)
     settings = Settings.from_json(json.loads((folder / "settings.json").read_text(encoding="utf-8")))
-    Server(listener, settings, folder).run()
+    server = Server(listener, settings, folder)
+    server.run()
+    if server.is_abandoned:  # nobody else is there to remove it
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

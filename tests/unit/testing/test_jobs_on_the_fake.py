@@ -89,7 +89,7 @@ def test_a_preempted_job_comes_back(fake_slurm: FakeSlurm) -> None:
 @pytest.mark.parametrize("fake_slurm_settings", [Settings(seconds_per_minute=1)])
 def test_a_time_limit_is_called_one(fake_slurm: FakeSlurm) -> None:
     """It is told apart from a preemption by the job's end; with short minutes it is soon there."""
-    job = running(fake_slurm, Sleeper(), 600, time="10min")
+    job = running(fake_slurm, Sleeper(), 600, time="5min")
     assert job.result(PATIENCE_S) == "came back"
     assert cause_of_the_first_attempt(job) == "timeout"
 
