@@ -45,7 +45,10 @@ def main(cycles: int) -> int:
     with Cluster(settings) as cluster, tempfile.TemporaryDirectory() as folder:
         for number in range(cycles):
             for name, outcome in _cycle(cluster, Path(folder) / str(number)).items():
-                recovered[name] += _has_recovered(outcome, HELD_AT - SAVE_EVERY if name == "lost node" else 0)
+                well = _has_recovered(outcome, HELD_AT - SAVE_EVERY if name == "lost node" else 0)
+                recovered[name] += well
+                if not well:
+                    print(f"{name}: {outcome}", file=sys.stderr, flush=True)
             print(f"cycle {number + 1} of {cycles}: {recovered}", file=sys.stderr, flush=True)
     for name, count in recovered.items():
         print(f"{name:20s} {count} of {cycles} recovered")

@@ -104,10 +104,23 @@ def _latest_end(now: float | None) -> float | None:
     return max(ends, default=None)
 
 
+def _unless_requeued(description: Description, conclusion: attempt.Conclusion, job: str) -> attempt.Conclusion:
+    """Tell a lost node from a death in the job: Slurm ends ``srun`` before this shell, even with exit code 0."""
+    if conclusion.ending.cause not in {"exited", "killed"} or description.requeue is False:
+        return conclusion
+    word = slurm.has_requeued(job)
+    if word is None:
+        return conclusion
+    cause = "preempted" if word.startswith("PREEMPTED") else "node_fail"
+    ending = Ending(cause=cause, detail=f"Slurm has requeued the job ({word})")
+    return attempt.Conclusion(state=State.REQUEUED, ending=ending, exit_code=0)
+
+
 def _end(run: RunFolder, description: Description, exit_code: int) -> int:
     job, number = slurm.job_id(), int(os.environ[ATTEMPT_VARIABLE])
     end = _latest_end(slurm.end_time(job))
     conclusion = attempt.conclude(run, description, number, exit_code=exit_code, end_time=end)
+    conclusion = _unless_requeued(description, conclusion, job)
     conclusion = within_total_time(run, description, conclusion)
     attempt.finish(run, number, job, conclusion)
     if conclusion.state is not State.REQUEUED:

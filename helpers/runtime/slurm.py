@@ -63,6 +63,12 @@ def job_state(job: str) -> str | None:
     return words.get("JobState")
 
 
+def has_requeued(job: str) -> str | None:
+    """Return Slurm's word where it has taken this job's node away and requeued it; None where it has not."""
+    state = job_state(job)
+    return state if state is not None and state.startswith(_WAITS_ALREADY) else None
+
+
 def requeue(job: str) -> str:
     """Ask for the next attempt of this job, once.
 

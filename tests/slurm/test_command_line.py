@@ -75,7 +75,7 @@ def test_submit_status_logs_cancel_agree(command: Command) -> None:
 
     assert command("cancel", job).stdout == f"{job} is asked to end\n"
     wait_until(lambda: look(command, job)["state"] == "CANCELLED")
-    assert state_by_slurm(job) == "CANCELLED"
+    wait_until(lambda: state_by_slurm(job) == "CANCELLED")  # it is COMPLETING for a moment
     assert command("logs", "-f", job).exit_code == 1
     assert command("cancel", job).stdout == f"{job} has ended before: CANCELLED\n"
 

@@ -40,3 +40,14 @@ def test_one_that_cannot_be_moved_is_named(
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     assert slurm.move_dependents("12", "13") == []
     assert "job 21 waits for 12 and could not be moved to 13" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("word", "told"), [("NODE_FAIL", "NODE_FAIL"), ("PENDING", "PENDING"), ("RUNNING", None)])
+def test_a_job_that_slurm_has_taken_away_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, word: str, told: str | None
+) -> None:
+    """Its srun may end with 0 before the batch shell is ended: that is no death of a process."""
+    (tmp_path / "scontrol").write_text(f"#!/bin/sh\necho 'JobId=12 JobState={word} Reason=None'\n")
+    (tmp_path / "scontrol").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    assert slurm.has_requeued("12") == told
