@@ -65,6 +65,9 @@ class Cluster(Queue, Protocol):
     ) -> str:
         """Return the script of a run, or of each element of an array."""
 
+    def estimate_start(self, script: str) -> str:
+        """Say when a job of this script would start, if it were queued now; empty where nobody can tell."""
+
     def queue(self, run: RunFolder, *, after: str | None = None) -> str:
         """Start a run whose folder is complete, and return the job's id."""
 

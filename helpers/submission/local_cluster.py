@@ -60,6 +60,10 @@ class LocalCluster:
         """Return the script that begins each attempt."""
         return local_script(run, python=sys.executable, setup=setup, is_array=is_array)
 
+    def estimate_start(self, script: str) -> str:  # noqa: ARG002 -- whatever it is
+        """Say nothing: it would start at once."""
+        return ""
+
     def queue(self, run: RunFolder, *, after: str | None = None) -> str:  # noqa: ARG002 -- the job itself waits
         """Start the script in a session of its own; the job's id is its process id."""
         return _start(run, ["bash", str(run.script)])

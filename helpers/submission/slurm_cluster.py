@@ -81,6 +81,15 @@ class SlurmCluster:
         body = slurm_script(run, resources, python=sys.executable, setup=setup, is_array=is_array)
         return self._executor.script_text(body)
 
+    def estimate_start(self, script: str) -> str:
+        """Ask ``sbatch --test-only``; empty where the controller does not answer."""
+        from helpers.submission.slurm_executor import estimate_start
+
+        try:
+            return estimate_start(script)
+        except ClusterUnreachable:
+            return ""
+
     def queue(self, run: RunFolder, *, after: str | None = None) -> str:
         """Hand the script to ``sbatch``, and make the run findable by the id that it gets."""
         if self._executor is None:

@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -115,6 +116,22 @@ def queue_script(program: list[str], script: Path, *options: str, **variables: s
     raise _refusal(done.stderr, busy=busy)
 
 
+def estimate_start(script: str) -> str:
+    """Ask Slurm when a script's job would start, if it were queued now; nothing is queued.
+
+    Returns:
+        Its answer in a sentence; or that it would refuse the job, and why.
+    """
+    with tempfile.NamedTemporaryFile("w", suffix=".sh", encoding="utf-8") as file:
+        file.write(script)
+        file.flush()
+        done = _call_sbatch(["sbatch", "--test-only", file.name], script=script, variables={})
+    said = re.search(r"to start at (\S+) .*?on nodes? (\S+)", done.stderr)
+    if said is not None:
+        return f"queued now, it would start at {said[1]} on {said[2]}, by Slurm's estimate"
+    return f"Slurm would refuse it: {_sentence(done.stderr)}"
+
+
 _OVERRIDING = {
     "account": "ACCOUNT", "constraint": "CONSTRAINT", "cpus-per-gpu": "CPUS_PER_GPU", "exclusive": "EXCLUSIVE",
     "gpus-per-node": "GPUS GPUS_PER_NODE GPUS_PER_TASK GPUS_PER_SOCKET GRES", "gres": "GRES GPUS GPUS_PER_NODE",
@@ -170,7 +187,12 @@ def _id_in(printed: str) -> str:
 
 
 def _refusal(words: str, *, busy: bool) -> Rejected | ClusterUnreachable:
-    sentence = "; ".join(line.removeprefix("sbatch: ").removeprefix("error: ") for line in words.splitlines() if line)
+    sentence = _sentence(words)
     if busy:
         return ClusterUnreachable(f"Slurm is configured here and does not answer: {sentence}", hint="sinfo")
     return Rejected(f"Slurm refused the job: {sentence}", hint="submit(…, dry_run=True) shows the script")
+
+
+def _sentence(words: str) -> str:
+    """Return what sbatch says on stderr in one line."""
+    return "; ".join(line.removeprefix("sbatch: ").removeprefix("error: ") for line in words.splitlines() if line)

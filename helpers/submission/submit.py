@@ -31,11 +31,13 @@ class Preview:
         script: The batch script.
         sentence: What would be asked for, in one line.
         choices: What would be asked for, each thing with its origin.
+        estimate: When it would start, by Slurm's own estimate, or why Slurm would refuse it; empty elsewhere.
     """
 
     script: str
     sentence: str
     choices: tuple[Choice, ...] = ()
+    estimate: str = ""
 
     def __str__(self) -> str:
         return self.script
@@ -132,7 +134,7 @@ class Executor:
         if name == "inline":
             plan = make_plan(function, args, kwargs, cluster=None, settings=self._settings)
             if self._settings.get("dry_run"):
-                return cast("Job[R]", _preview(plan, INLINE_SCRIPT))
+                return cast("Job[R]", _preview(plan, INLINE_SCRIPT, None))
             return run_inline(plan, function, args, kwargs)
         cluster = choose_cluster(name, call=f"submit({function_name(function)}, …)")
         plan = make_plan(function, args, kwargs, cluster=cluster, settings=self._settings)
@@ -144,7 +146,7 @@ class Executor:
             requeue=plan.requeue_allowed,
         )
         if self._settings.get("dry_run"):
-            return cast("Job[R]", _preview(plan, script))
+            return cast("Job[R]", _preview(plan, script, cluster))
         return _queue(prepare(plan, function, args, kwargs), script, cluster)
 
     def map(
@@ -176,7 +178,7 @@ class Executor:
             is_array=True,
         )
         if self._settings.get("dry_run"):
-            return cast("JobArray[R]", _preview(plan, script))
+            return cast("JobArray[R]", _preview(plan, script, cluster))
         return _queue_array(prepare(plan, function, elements=calls), script, cluster)
 
 
@@ -209,11 +211,17 @@ def _queue_array(plan: Plan, script: str, cluster: Cluster) -> JobArray[Any]:
     return watch_array(plan.run, plan.description, cluster, ids)
 
 
-def _preview(plan: Plan, script: str) -> Preview:
+def _preview(plan: Plan, script: str, cluster: Cluster | None) -> Preview:
     from helpers.submission.choices import as_comments, choices_of
 
-    preview = Preview(script=script, sentence=plan.resources.sentence(), choices=choices_of(plan))
-    print(script, f"# {preview.sentence}", *as_comments(preview.choices), "# dry run: nothing was queued", sep="\n")
+    preview = Preview(
+        script=script,
+        sentence=plan.resources.sentence(),
+        choices=choices_of(plan),
+        estimate=cluster.estimate_start(script) if cluster else "",
+    )
+    print(script, f"# {preview.sentence}", *as_comments(preview.choices), sep="\n")
+    print(*([f"# {preview.estimate}"] if preview.estimate else []), "# dry run: nothing was queued", sep="\n")
     return preview
 
 

@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import re
 import stat
 import subprocess
 import sys
@@ -306,3 +307,14 @@ def test_as_many_cpus_as_were_asked_for(
 def test_attach_finds_a_run_by_its_folder(jobs: dict[str, Job[Any]]) -> None:
     """The folder is what is left when the number is forgotten."""
     assert attach(jobs["added"].folder).result(PATIENCE_S) == 3.5
+
+
+def test_a_dry_run_asks_slurm_when_the_job_would_start(client: Path) -> None:
+    """Before eight GPUs are asked for; and nothing is queued for the asking."""
+    before = subprocess.run(["squeue", "--noheader", "--format=%A"], check=True, capture_output=True, text=True).stdout
+    preview = submit(functions.add, 1, b=2, gpus="a100:1", time=5, dry_run=True)
+    refused = submit(functions.add, 1, b=2, slurm={"reservation": "nowhere"}, dry_run=True)
+    after = subprocess.run(["squeue", "--noheader", "--format=%A"], check=True, capture_output=True, text=True).stdout
+    assert re.match(r"queued now, it would start at \d{4}-\d\d-\d\dT", preview.estimate)
+    assert "Requested reservation is invalid" in refused.estimate
+    assert set(after.split()) <= set(before.split())

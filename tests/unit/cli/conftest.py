@@ -112,7 +112,11 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
     folder = tmp_path / "bin"
     folder.mkdir()
     fake = FakeSlurm(folder)
-    fake.install("sbatch", f"echo x >> {folder}/ids; wc -l < {folder}/ids")
+    start = "sbatch: Job 1 to start at 2030-01-02T03:04:05 using 1 processors on nodes n1 in partition p"
+    fake.install(
+        "sbatch",
+        f"case $1 in --test-only) echo '{start}' >&2; exit;; esac\necho x >> {folder}/ids; wc -l < {folder}/ids",
+    )
     fake.install("scancel", "true")
     fake.install("scontrol", "echo 'ClusterName = fake'")
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
