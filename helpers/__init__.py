@@ -25,6 +25,7 @@ _HOME = {
     **dict.fromkeys(
         (
             "ClusterUnreachable", "DependencyFailed", "EnvironmentMismatch", "HelpersError", "InvalidRequest",
+            "GpuOutOfMemory",
             "JobCancelled", "JobError", "JobExited", "JobFailed", "JobFacts", "JobKilled", "JobLost", "JobOutOfMemory",
             "JobPreempted", "NodeFailed", "Rejected", "ResultNotSaved", "SetupFailed", "TimeLimitReached",
         ),

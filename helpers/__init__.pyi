@@ -8,6 +8,9 @@ from helpers.errors import (
     EnvironmentMismatch as EnvironmentMismatch,
 )
 from helpers.errors import (
+    GpuOutOfMemory as GpuOutOfMemory,
+)
+from helpers.errors import (
     HelpersError as HelpersError,
 )
 from helpers.errors import (

@@ -11,6 +11,7 @@
         ├── JobExited                         the function's process ended with an exit code
         ├── JobKilled                         the function's process ended by a signal
         ├── JobOutOfMemory                    the node's memory limit for the job was reached
+        ├── GpuOutOfMemory      (RuntimeError)  a GPU's memory was full
         ├── TimeLimitReached
         ├── JobPreempted                      made to give way, and cannot resume
         ├── NodeFailed
@@ -136,6 +137,10 @@ class JobExited(JobError):
 
 class JobKilled(JobError):
     """The function's process was ended by a signal."""
+
+
+class GpuOutOfMemory(JobError, RuntimeError):
+    """A GPU's memory was full; torch's own class for that is a RuntimeError, too."""
 
 
 class JobOutOfMemory(JobError):

@@ -17,6 +17,7 @@ from helpers.runtime.outcome import read_outcome
 from helpers.runtime.status import Ending, State, Status, read_status
 from helpers.submission.advice import largest_memory_mb, memory_given_mb, more_memory, more_time
 from helpers.submission.amounts import memory_text
+from helpers.submission.gpu_memory import gpu_out_of_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +46,7 @@ def exception_of(run: RunFolder, description: Description, status: Status) -> Ba
     ending = status.ending or Ending(cause=status.state.lower())
     facts = _facts(run, status, ending)
     if ending.cause == "raised" and ending.rank is not None:
-        return _own_exception(run, status, ending, facts)
+        return _own_exception(run, description, status, ending, facts)
     make = _BY_CAUSE.get(ending.cause)
     if make is None:
         return errors.JobFailed(f"{description.name} failed: {ending.detail or ending.cause}.", facts=facts)
@@ -94,10 +95,16 @@ def _reason(seen: Observation) -> str:
     return "" if seen.reason in {"", "None"} or seen.state is State.CANCELLED else seen.reason
 
 
-def _own_exception(run: RunFolder, status: Status, ending: Ending, facts: JobFacts) -> BaseException:
+def _own_exception(
+    run: RunFolder, description: Description, status: Status, ending: Ending, facts: JobFacts
+) -> BaseException:
     rank = ending.rank or 0
     outcome = read_outcome(run.attempt(status.attempt).outcome(rank))
     remote = RemoteTraceback(outcome.traceback if outcome else ending.detail)
+    full = gpu_out_of_memory(description.name, ending.detail, facts)
+    if full is not None:
+        full.__cause__ = remote
+        return full
     error = load_exception(run, status.attempt, rank)
     if error is None:
         hint = f"helpers logs {facts.job_id}"

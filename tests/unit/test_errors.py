@@ -15,6 +15,7 @@ JOB_ERRORS = [
     errors.JobExited,
     errors.JobKilled,
     errors.JobOutOfMemory,
+    errors.GpuOutOfMemory,
     errors.TimeLimitReached,
     errors.JobPreempted,
     errors.NodeFailed,
