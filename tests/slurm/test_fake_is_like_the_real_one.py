@@ -405,7 +405,7 @@ CALLS = {
     "value": (lambda: submit(functions.add, 1, b=2.5), type(None)),
     "four gpus": (lambda: submit(functions.add, 1, gpus=4), type(None)),
     "raised": (lambda: submit(functions.print_and_raise), ValueError),
-    "exited": (lambda: submit(functions.leave_at_once, 5, processes=2), JobExited),
+    "exited": (lambda: submit(functions.leave_at_once, 5), JobExited),
     "killed": (lambda: submit(functions.kill_self), JobKilled),
     "rank 1 killed": (lambda: submit(functions.fail_in_rank_one, "kill", processes=2), JobKilled),
     "set-up": (lambda: submit(functions.add, 1, setup=["module load cuda"]), SetupFailed),
