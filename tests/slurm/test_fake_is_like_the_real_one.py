@@ -381,8 +381,9 @@ def test_the_inventory(both: Any) -> None:
     ],
     ids=" ".join,
 )  # fmt: skip
-def test_how_the_cluster_is_shown(both: Any, words: list[str]) -> None:
+def test_how_the_cluster_is_shown(both: Any, cluster_with: ClusterWith, words: list[str]) -> None:
     """Column by column; only the width of the longest name differs."""
+    cluster_with().wait_until_idle()  # the jobs of the test before are being cleaned up
     real, fake = both(lambda slurm: re.sub(r" +", " ", slurm.run(*words)[1]))
     assert fake == real
 
