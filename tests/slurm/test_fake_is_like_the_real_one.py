@@ -27,7 +27,7 @@ from tests.cluster.client import foreign_variables
 from tests.slurm.conftest import ClusterWith
 from tests.unit.submission import functions
 
-PATIENCE_S = 60
+PATIENCE_S = 150
 QUEUE = "JobArrayID:|,State:|,Reason:|,exit_code:|"
 AS_THE_REAL_ONE = Settings(
     kill_wait_s=5,
