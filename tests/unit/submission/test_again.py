@@ -187,7 +187,8 @@ def test_ctrl_c_says_what_goes_on(project: Path) -> None:
     script = (
         "from helpers import submit\nfrom tests.unit.submission import functions\n"
         "jobs = [submit(functions.sleep, 600, cluster='local', name=name) for name in ('one', 'two')]\n"
-        "print(*[job.id for job in jobs], flush=True)\njobs[0].result()\n"
+        "import threading\n"  # the ids are printed once result() waits
+        "threading.Timer(1, print, [job.id for job in jobs], {'flush': True}).start()\njobs[0].result()\n"
     )
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])}
     with subprocess.Popen(
