@@ -149,8 +149,9 @@ def test_a_preemption_without_a_user_signal_costs_no_step(
     project: Path, cluster: Cluster, uninterrupted: Training, tmp_path: Path
 ) -> None:
     """SIGTERM and a short grace is all that a job gets when another one takes its place; nothing may be lost."""
-    training = start(project, cluster, tmp_path / "steps", partition="low")
-    training.wait_for_step(20)
+    # slowed down, so that it is in the middle when it is stopped, however fast the machine
+    training = start(project, cluster, tmp_path / "steps", slow_s=0.7, partition="low")
+    training.wait_for_step(8)
     node = training.ledger("start")[0]["nodes"]
     cluster.run(
         "sbatch", "--partition=gpu", "--gpus-per-node=a100:4", f"--nodelist={node}", "--output=/dev/null",
