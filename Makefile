@@ -4,11 +4,13 @@
 PYTHON ?= python3
 TORCH ?= torch==2.13.0
 VENV ?= .venv
+STACKS_VENV ?= .venv-stacks
 BIN = $(VENV)/bin
-PYTEST = $(BIN)/python -m pytest
+# three files at a time, also on two cores: the tests on Slurm mostly wait, and they begin first, being the longest
+PYTEST = $(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL = help
-.PHONY: help setup demo test test-full bench soak check fix cluster-up cluster-down slurm-packages clean
+.PHONY: help setup demo test test-stacks test-full bench soak check fix cluster-up cluster-down slurm-packages clean
 
 help:  ## List the recipes
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,11 +28,22 @@ demo:  ## Bake the template into demo/, install it, and train on this machine
 
 test: setup  ## Run the tests, the ones on a real Slurm included (as root on Debian it installs Slurm's packages)
 	@sh tests/cluster/install.sh || test $$? -eq 3
-	$(PYTEST) -m "not full and not gpu"
+	$(PYTEST) -m "not full and not gpu and not stacks"
+
+test-stacks: $(STACKS_VENV)/.ready  ## Install JAX, TensorFlow, accelerate and Lightning in .venv-stacks; run their tests
+	@sh tests/cluster/install.sh || test $$? -eq 3
+	$(STACKS_VENV)/bin/python -m pytest tests/stacks
+
+$(STACKS_VENV)/.ready: pyproject.toml constraints.txt
+	@PYTHON="$(PYTHON)" VENV="$(STACKS_VENV)" sh .ci/make-venv
+	$(STACKS_VENV)/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt $(TORCH)
+	$(STACKS_VENV)/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]' \
+		"jax[cpu]" tensorflow-cpu accelerate lightning
+	@touch $@
 
 test-full: setup  ## Run all tests, those too long for CI too
 	@sh tests/cluster/install.sh || test $$? -eq 3
-	$(PYTEST)
+	$(PYTEST) -m "not stacks"
 
 bench: setup  ## Measure ratios against the floor and the peers
 	@sh tests/cluster/install.sh || test $$? -eq 3
@@ -57,4 +70,4 @@ slurm-packages:  ## Install Slurm from Debian's packages, with the services barr
 	@sh tests/cluster/install.sh
 
 clean:  ## Remove what the recipes made
-	rm -rf $(VENV) demo build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) $(STACKS_VENV) demo build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

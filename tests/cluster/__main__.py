@@ -66,7 +66,7 @@ def down(options: argparse.Namespace) -> int:
     record = read_record(options.folder)
     if record is not None:
         tear_down(record.layout)
-        _say(f"cluster: down, {options.folder} removed")
+        _say(f"cluster: down, {options.folder} removed; in its client's shell: unset SLURM_CONF HELPERS_ALLOW_CPU")
     abandoned = remove_abandoned() if options.folder == DEFAULT_FOLDER else []
     for folder in abandoned:
         _say(f"cluster: removed an abandoned one, {folder}")

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -155,6 +156,12 @@ class Cluster:
     def set_node_state(self, node: str, state: str) -> None:
         """Set a node to ``DOWN``, ``DRAIN``, ``RESUME``, …: its jobs see a lost node at once."""
         self.run("scontrol", "update", f"nodename={node}", f"state={state}", "reason=test")
+
+    def wait_until_saved(self, *, quiet_s: float = 7) -> None:
+        """Return when the controller has written down all that it knows: it does so 5 s after a change."""
+        state = self.layout.folder / "state" / "job_state"
+        while time.time() - state.stat().st_mtime < quiet_s:
+            time.sleep(0.2)
 
     def wait_until_idle(self, *, within_s: float = 60) -> None:
         """Return when every node is idle again: no job, no node down or completing.

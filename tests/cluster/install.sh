@@ -5,7 +5,9 @@
 # Exit codes: 0 all is there, 3 this script cannot do it here (it says what to do), else apt-get's own.
 set -eu
 
-PACKAGES="slurm-wlm slurmdbd slurm-client munge mariadb-server r-base-core" # R: the tests submit its scripts, too
+# R, Charliecloud, Open MPI: the tests submit scripts of the first, run jobs in containers of the second, and start
+# ranks by the third
+PACKAGES="slurm-wlm slurmdbd slurm-client munge mariadb-server r-base-core charliecloud-runtime openmpi-bin iproute2"
 POLICY=/usr/sbin/policy-rc.d # asked before a package starts a service; 101 means no
 
 missing=""
