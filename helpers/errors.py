@@ -6,7 +6,7 @@
     ├── InvalidRequest          (ValueError)  a rule of ours, before anything is queued
     ├── Rejected                              Slurm refused the job: its own sentence
     ├── ClusterUnreachable                    Slurm is configured and does not answer
-    └── JobError                              the job ended without a result
+    └── JobError                              the job ended, and its caller has no result
         ├── JobFailed                         an exception that cannot be rebuilt here
         ├── JobExited                         the function's process ended with an exit code
         ├── JobKilled                         the function's process ended by a signal
@@ -17,9 +17,11 @@
         ├── NodeFailed
         ├── JobCancelled        (CancelledError)
         ├── DependencyFailed                  a job that this one waits for did not succeed
-        ├── EnvironmentMismatch               the job's interpreter is missing, or is another one
+        ├── EnvironmentMismatch               the job's interpreter or folder is missing there, or is another one
+        ├── RawDataChanged                    raw data is not as declared, and the settings refuse that
         ├── SetupFailed                       a line of ``setup`` failed; the function was not called
         ├── ResultNotSaved                    the function returned; its value cannot be pickled
+        ├── ResultNotLoaded                   the job succeeded; its value cannot be loaded in this process
         └── JobLost                           neither Slurm nor the run folder knows what became of it
 
 A function's *own* exception is raised as itself, with these facts in its notes. None is a ``TimeoutError``,
@@ -111,7 +113,7 @@ class JobFacts:
 
 
 class JobError(HelpersError):
-    """The job ended without a result.
+    """The caller has no result: the job ended without one, or it cannot be loaded.
 
     Args:
         message: What happened, in a sentence.
@@ -172,11 +174,19 @@ class SetupFailed(JobError):
 
 
 class EnvironmentMismatch(JobError):
-    """The job's interpreter is missing on the node, or is another one than at submission."""
+    """The job's interpreter or its run folder is missing on the node, or the interpreter is another one."""
+
+
+class RawDataChanged(JobError):
+    """Raw data is not as its manifest says, and the settings refuse to run on that; the function was not called."""
 
 
 class ResultNotSaved(JobError):
     """The function returned, and its value cannot be pickled."""
+
+
+class ResultNotLoaded(JobError):
+    """The job succeeded and its value is saved; it cannot be loaded in this process. Its cause is what was raised."""
 
 
 class JobLost(JobError):

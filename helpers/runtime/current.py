@@ -10,8 +10,8 @@ from pathlib import Path
 
 from helpers.runtime import stop
 from helpers.runtime.files import write_json
-from helpers.runtime.ranks import Ranks, read_ranks
-from helpers.runtime.run_folder import AttemptFolder, RunFolder
+from helpers.runtime.rank.place import Ranks, read_ranks
+from helpers.runtime.run.folder import AttemptFolder, RunFolder
 
 RUN_VARIABLE = "HELPERS_RUN"  # absolute path of the run folder
 ATTEMPT_VARIABLE = "HELPERS_ATTEMPT"  # counted by us, from 0

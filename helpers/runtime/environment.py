@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
+
+from helpers.runtime.mpi.rank import belongs_to_mpirun
+from helpers.runtime.rank.thread_count import is_ours
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -11,7 +15,8 @@ _PREFIXES = ("SLURM_", "SLURMD_", "SRUN_", "PMI_", "PMI2_", "PMIX_", "SBATCH_CPU
 _OF_ONE_JOB = frozenset({
     *("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "GROUP_RANK"),
     *("MASTER_ADDR", "MASTER_PORT", "SUBMITIT_EXECUTOR", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"),
-    *("GPU_DEVICE_ORDINAL", "HELPERS_RUN", "HELPERS_ATTEMPT", "HELPERS_END_TIME", "HELPERS_GPUS", "SBATCH_EXPORT"),
+    *("GPU_DEVICE_ORDINAL", "HELPERS_RUN", "HELPERS_ATTEMPT", "HELPERS_END_TIME", "HELPERS_GPUS"),
+    *("HELPERS_THREADS", "SBATCH_EXPORT"),
 })  # fmt: skip
 _OF_THE_SITE = frozenset({"SLURM_CONF"})  # where Slurm is: without it the inner sbatch finds no controller
 
@@ -28,5 +33,17 @@ def without_scheduler_variables(environment: Mapping[str, str]) -> dict[str, str
     return {
         name: value
         for name, value in environment.items()
-        if name in kept_anyway or not (name.startswith(_PREFIXES) or name in _OF_ONE_JOB)
+        if name in kept_anyway
+        or not (
+            name.startswith(_PREFIXES)
+            or name in _OF_ONE_JOB
+            or is_ours(environment, name)
+            or belongs_to_mpirun(environment, name)
+        )
     }
+
+
+def set_where_unset(variables: Mapping[str, str]) -> None:
+    """Set in this process what neither the user, a line of ``setup`` nor ``.env`` has set."""
+    for name, value in variables.items():
+        os.environ.setdefault(name, value)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
-import uuid
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
+
+    from _typeshed import DataclassInstance
 
 
 def write_whole(path: Path, data: bytes, *, mode: int = 0o666, durable: bool = True) -> None:
@@ -27,10 +30,11 @@ def write_whole(path: Path, data: bytes, *, mode: int = 0o666, durable: bool = T
     Raises:
         OSError: If the disk is full or the folder cannot be written; the old file is then untouched.
     """
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.tmp")
+    temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}.tmp")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
         with os.fdopen(descriptor, "wb") as file:
+            os.fchmod(descriptor, os.fstat(descriptor).st_mode & 0o777 | 0o600)  # a function may deny even that
             file.write(data)
             file.flush()
             if durable:
@@ -52,9 +56,21 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+def known_fields(kind: type[DataclassInstance], record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what ``kind`` has fields for: a newer version of this library may have written more."""
+    names = {field.name for field in dataclasses.fields(kind)}
+    return {name: value for name, value in record.items() if name in names}
+
+
 def write_json(path: Path, value: Any, *, durable: bool = True) -> None:
     """Write ``value`` as JSON, whole or not at all."""
     write_whole(path, _as_json(value, indent=1), durable=durable)
+
+
+def write_record(path: Path, record: Mapping[str, Any], *, durable: bool = True) -> None:
+    """Write a JSON object with a line for each of its values: of thousands in a list, one line is as easy to read."""
+    lines = [f" {_as_text(name)}: {_as_text(value)}" for name, value in record.items()]
+    write_whole(path, _as_bytes("{\n" + ",\n".join(lines) + "\n}\n"), durable=durable)
 
 
 def read_json(path: Path) -> Any | None:
@@ -95,4 +111,15 @@ def read_json_lines(path: Path) -> list[Any]:
 
 def _as_json(value: Any, *, indent: int | None = None) -> bytes:
     """Return JSON that people can read; half a surrogate pair, which UTF-8 has not, is escaped as JSON does."""
-    return (json.dumps(value, indent=indent, ensure_ascii=False) + "\n").encode(errors="backslashreplace")
+    return _as_bytes(_as_text(value, indent=indent) + "\n")
+
+
+def _as_text(value: Any, *, indent: int | None = None) -> str:
+    return _PLAIN.encode(value) if indent is None else json.dumps(value, indent=indent, ensure_ascii=False)
+
+
+_PLAIN = json.JSONEncoder(ensure_ascii=False)
+
+
+def _as_bytes(text: str) -> bytes:
+    return text.encode(errors="backslashreplace")

@@ -1,9 +1,13 @@
 """Record that the scheduler wants this process to stop, and do nothing else.
 
 A signal handler in Python runs only between bytecodes of the main thread: blocked in a collective it runs
-seconds late, and whatever it does may break what it interrupted. So a handler here does nothing; Python's
-C-level handler writes the signal's number into a pipe at once (``signal.set_wakeup_fd``), and a thread that
-reads the pipe sets a flag. Whoever trains asks the flag at a step boundary.
+seconds late, and whatever it does may break what it interrupted. So Python's C-level handler writes the
+signal's number into a pipe at once (``signal.set_wakeup_fd``), and a thread that reads the pipe sets a flag.
+Whoever trains asks the flag at a step boundary.
+
+The batch script starts Python with these signals held back (``env --block-signal``), so that one that comes while
+Python starts ends nothing, and is seen as soon as somebody listens. Programs that the function starts are not
+spared: a handler does not outlive ``exec``, and where Slurm signals the whole tree they end by the signal.
 """
 
 from __future__ import annotations
@@ -20,6 +24,8 @@ if TYPE_CHECKING:
 
 WARNING_SIGNAL = signal.SIGUSR2  # asked for with --signal; SIGUSR1 is taken by NCCL, SIGHUP by shells
 STOP_SIGNALS = (signal.SIGTERM, WARNING_SIGNAL)
+OUT_OF_TIME = "out of time"
+"""In the place of a signal's name: a Checkpointer has asked, whose last save takes longer than the warning."""
 _NOTED_ONLY = (signal.SIGCONT,)  # Slurm sends it before SIGTERM, to wake suspended jobs
 
 
@@ -35,7 +41,7 @@ class StopRequest:
     """The first signal that asked this process to stop.
 
     Args:
-        signal_name: Such as ``"SIGTERM"``.
+        signal_name: Such as ``"SIGTERM"``; or :data:`OUT_OF_TIME`.
         time: When it was seen, in seconds since the epoch.
     """
 
@@ -95,7 +101,7 @@ def listen_for_stop() -> None:
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     for number in (*STOP_SIGNALS, *_NOTED_ONLY):
-        signal.signal(number, _do_nothing)
+        signal.signal(number, _record_late)
         signal.siginterrupt(number, False)  # a system call that was interrupted goes on
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     threading.Thread(target=_record, args=(reader,), name="helpers-stop", daemon=True).start()
@@ -106,7 +112,8 @@ def listen_for_stop() -> None:
 def hold_back_stops(*more: int) -> None:
     """Keep the scheduler's signals waiting until ``listen_for_stop``; called in a child, before its program starts.
 
-    Until Python listens, which takes a while on a slow disk, the warning signal would end it.
+    Until Python listens, which takes a while on a slow disk, the warning signal would end it. On a cluster the
+    batch script has ``env --block-signal`` do the same.
 
     Args:
         *more: Other signals to keep waiting.
@@ -114,8 +121,10 @@ def hold_back_stops(*more: int) -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, (*STOP_SIGNALS, *more))
 
 
-def _do_nothing(_number: int, _frame: FrameType | None) -> None:
-    """Exist, so that Python's C-level handler writes to the wake-up pipe instead of ending the process."""
+def _record_late(number: int, _frame: FrameType | None) -> None:
+    """Set the flag where the pipe did not: asyncio, for one, takes the wake-up pipe away."""
+    if number in STOP_SIGNALS:
+        request_stop(signal.Signals(number).name)
 
 
 def _record(reader: int) -> None:

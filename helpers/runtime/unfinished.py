@@ -1,7 +1,7 @@
 """Let what still runs in the background come to its end before the process does.
 
-A rank ends by ``os._exit``, so that a forgotten thread does not keep the allocation; what must not be cut
-short is named here. Outside a job Python's own exit waits for it.
+A rank's end is bounded, so that a forgotten thread does not keep the allocation; what must not be cut short is
+named here, and waited for before the rank reports. Outside a job Python's own exit waits for it.
 """
 
 from __future__ import annotations
@@ -42,11 +42,12 @@ def finish_all() -> None:
 
 
 def finish_some(*, within_s: float) -> None:
-    """Wait a limited time, for a process that fails anyway."""
+    """Wait a limited time, for a process that fails anyway; what it has not finished then, nobody waits for."""
     if _finishers:
         thread = threading.Thread(target=_finish_quietly, name="helpers-finish", daemon=True)
         thread.start()
         thread.join(within_s)
+        _finishers.clear()
 
 
 def _finish_quietly() -> None:

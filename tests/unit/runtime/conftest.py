@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from helpers.runtime.description import Description, write_description
-from helpers.runtime.run_folder import RunFolder
+from helpers.runtime.run.description import Description, write_description
+from helpers.runtime.run.folder import RunFolder
+from tests.gpu_driver.cards import cards  # noqa: F401 -- a fixture
 
 DEFAULTS: dict[str, Any] = {
     "run_id": "1",

@@ -17,7 +17,7 @@ def run_python(code: str) -> list[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=200,
     )
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout.splitlines()
@@ -30,7 +30,7 @@ def test_a_stop_signal_sets_the_flag_and_no_more(name: str) -> None:
         stop.listen_for_stop()
         print(stop.stop_requested())
         os.kill(os.getpid(), signal.{name})
-        print(stop.wait_for_stop(10), stop.stop_request().signal_name)
+        print(stop.wait_for_stop(60), stop.stop_request().signal_name)
     """)
     assert printed == ["False", f"True {name}"]
 
@@ -38,18 +38,32 @@ def test_a_stop_signal_sets_the_flag_and_no_more(name: str) -> None:
 def test_the_flag_is_set_while_the_main_thread_is_in_a_long_c_call() -> None:
     """Blocked in a collective, a handler in Python runs when the collective is over: too late."""
     printed = run_python("""
-        import hashlib
+        import ctypes
         stop.listen_for_stop()
-        seen = []
+        seen, (reader, writer) = [], os.pipe()
         def watch():
             os.kill(os.getpid(), signal.SIGTERM)
-            seen.append(stop.wait_for_stop(10))
-            seen.append(time.monotonic())
+            seen.append(stop.wait_for_stop(60))
+            os.write(writer, b"x")
         threading.Thread(target=watch).start()
-        hashlib.pbkdf2_hmac("sha256", b"x", b"y", 3_000_000)
-        print(seen[0], seen[1] < time.monotonic() - 0.3)
+        ctypes.CDLL(None).read(reader, ctypes.create_string_buffer(1), 1)  # which does not end before the flag is set
+        print(seen)
     """)
-    assert printed == ["True True"]
+    assert printed == ["[True]"]
+
+
+def test_a_signal_is_seen_after_asyncio_has_taken_the_pipe() -> None:
+    """It takes Python's one wake-up pipe for a handler of its own, and leaves none behind."""
+    printed = run_python("""
+        import asyncio
+        stop.listen_for_stop()
+        async def main():
+            asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, print)
+        asyncio.run(main())
+        os.kill(os.getpid(), signal.SIGUSR2)
+        print(stop.wait_for_stop(60), stop.stop_request().signal_name)
+    """)
+    assert printed == ["True SIGUSR2"]
 
 
 def test_the_first_signal_counts() -> None:
@@ -57,7 +71,7 @@ def test_the_first_signal_counts() -> None:
     printed = run_python("""
         stop.listen_for_stop()
         os.kill(os.getpid(), signal.SIGUSR2)
-        stop.wait_for_stop(10)
+        stop.wait_for_stop(60)
         first = stop.stop_request()
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(0.2)
@@ -80,11 +94,13 @@ def test_a_forked_child_ends_by_sigterm_and_ignores_our_signal() -> None:
     """Otherwise a loader's worker cannot be terminated, or dies of a signal that is meant for its parent."""
     printed = run_python("""
         stop.listen_for_stop()
+        reader, writer = os.pipe()
         child = os.fork()
         if child == 0:
-            time.sleep(60)
+            os.write(writer, b"x")
+            time.sleep(600)
             os._exit(0)
-        time.sleep(0.2)
+        os.read(reader, 1)
         os.kill(child, signal.SIGUSR2)
         time.sleep(0.2)
         print(os.waitpid(child, os.WNOHANG))
@@ -98,12 +114,13 @@ def test_a_signal_to_a_forked_child_is_none_to_its_parent() -> None:
     """They share the wake-up pipe: written into by the child, it would stop the parent."""
     printed = run_python("""
         stop.listen_for_stop()
+        reader, writer = os.pipe()
         child = os.fork()
         if child == 0:
-            signal.signal(signal.SIGTERM, lambda *_: None)
-            time.sleep(0.5)
-            os._exit(0)
-        time.sleep(0.2)
+            signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+            os.write(writer, b"x")
+            time.sleep(600)
+        os.read(reader, 1)
         os.kill(child, signal.SIGTERM)
         os.waitpid(child, 0)
         print(stop.wait_for_stop(0.3))
@@ -117,7 +134,7 @@ def test_listening_twice_is_listening_once() -> None:
         stop.listen_for_stop()
         stop.listen_for_stop()
         os.kill(os.getpid(), signal.SIGTERM)
-        print(stop.wait_for_stop(10), threading.active_count())
+        print(stop.wait_for_stop(60), threading.active_count())
     """)
     assert printed == ["True 2"]
 
@@ -125,21 +142,26 @@ def test_listening_twice_is_listening_once() -> None:
 def test_a_signal_that_comes_while_python_starts_is_not_lost() -> None:
     """It ended the process before it could listen."""
     code = "import time; time.sleep(0.5); from helpers.runtime import stop; stop.listen_for_stop();"
-    code += "print(stop.wait_for_stop(10), stop.stop_request().signal_name)"
+    code += "print(stop.wait_for_stop(60), stop.stop_request().signal_name)"
     from helpers.runtime.stop import hold_back_stops
 
     child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, preexec_fn=hold_back_stops)  # noqa: PLW1509 -- as local.py does
     os.kill(child.pid, signal.SIGUSR2)
-    assert (child.communicate(timeout=30)[0], child.returncode) == (b"True SIGUSR2\n", 0)
+    assert (child.communicate(timeout=120)[0], child.returncode) == (b"True SIGUSR2\n", 0)
 
 
 def test_a_system_call_goes_on_after_the_signal() -> None:
     """A download or a database would fail with EINTR in the middle."""
     printed = run_python("""
+        import ctypes
         stop.listen_for_stop()
-        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGTERM)).start()
-        begun = time.monotonic()
-        time.sleep(0.6)
-        print(time.monotonic() - begun >= 0.6, stop.stop_requested())
+        reader, writer = os.pipe()
+        def ask():
+            time.sleep(0.2)  # for the main thread to be in its call
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGTERM)
+            stop.wait_for_stop(60)
+            os.write(writer, b"x")
+        threading.Thread(target=ask).start()
+        print(ctypes.CDLL(None).read(reader, ctypes.create_string_buffer(1), 1), stop.stop_requested())
     """)
-    assert printed == ["True True"]
+    assert printed == ["1 True"]

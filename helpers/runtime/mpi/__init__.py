@@ -1,0 +1,1 @@
+"""Ranks that are started by Open MPI."""

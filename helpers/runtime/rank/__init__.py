@@ -1,0 +1,1 @@
+"""One process of an attempt: its place among the others, its code, its call, its end."""

@@ -1,0 +1,1 @@
+"""What an attempt used of what it asked for."""
