@@ -47,7 +47,13 @@ from helpers.errors import (
     NodeFailed as NodeFailed,
 )
 from helpers.errors import (
+    RawDataChanged as RawDataChanged,
+)
+from helpers.errors import (
     Rejected as Rejected,
+)
+from helpers.errors import (
+    ResultNotLoaded as ResultNotLoaded,
 )
 from helpers.errors import (
     ResultNotSaved as ResultNotSaved,
@@ -60,11 +66,12 @@ from helpers.errors import (
 )
 from helpers.runtime.current import Run as Run
 from helpers.runtime.current import current_run as current_run
-from helpers.submission.array import JobArray as JobArray
-from helpers.submission.array import attach_array as attach_array
-from helpers.submission.attach import attach as attach
+from helpers.runtime.rank.tensorflow import export_tf_config as export_tf_config
 from helpers.submission.command import submit_command as submit_command
-from helpers.submission.job import Job as Job
+from helpers.submission.jobs.array import JobArray as JobArray
+from helpers.submission.jobs.array import attach_array as attach_array
+from helpers.submission.jobs.attach import attach as attach
+from helpers.submission.jobs.job import Job as Job
 from helpers.submission.submit import Executor as Executor
 from helpers.submission.submit import Preview as Preview
 from helpers.submission.submit import submit as submit

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from helpers.cli.answer import print_json
 from helpers.cli.completion import complete_job
 from helpers.cli.panels import EVERYDAY
 from helpers.cli.report import EXIT_CODES
@@ -22,19 +23,27 @@ def cancel(
         list[str],
         typer.Argument(metavar="JOB", help="The scheduler's id, or a run folder.", autocompletion=complete_job),
     ],
+    as_json: Annotated[bool, typer.Option("--json", help="A JSON list of id, state and asked, for programs.")] = False,
 ) -> None:
     """Ask for the end of jobs; see HELP."""
     from helpers.cli.runs import look_at
-    from helpers.runtime.run_folder import RunFolder
-    from helpers.submission.attach import find_folder
-    from helpers.submission.clusters import choose_cluster
+    from helpers.runtime.run.folder import RunFolder
+    from helpers.submission.clusters.choice import choose_cluster
+    from helpers.submission.jobs.array import attach_array
+    from helpers.submission.jobs.attach import find_folder
 
+    records = []
     for view in look_at([find_folder(job) for job in jobs]):
-        if view.status.state.is_final or view.description.cluster == "inline":
-            typer.echo(f"{view.id} has ended before: {view.status.state}")
-            continue
-        choose_cluster(view.description.cluster, call="").cancel(RunFolder(view.folder), view.id)
-        typer.echo(f"{view.id} is asked to end")
+        ended = view.status.state.is_final or view.description.cluster == "inline"
+        if not ended and view.description.elements:
+            attach_array(view.folder).cancel()
+        elif not ended:
+            choose_cluster(view.description.cluster).cancel({view.id: RunFolder(view.folder)})
+        records.append({"id": view.id, "state": str(view.status.state), "asked": not ended})
+        if not as_json:
+            typer.echo(f"{view.id} has ended before: {view.status.state}" if ended else f"{view.id} is asked to end")
+    if as_json:
+        print_json(records)
 
 
 def add_to(app: typer.Typer) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from helpers.cli.answer import print_json
 from helpers.cli.completion import complete_job
 from helpers.cli.panels import PROJECT
 from helpers.cli.report import EXIT_CODES
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from helpers.training.inspection import Saved
+    from helpers.training.checkpoints.inspection import Saved
 
 HELP = "Show, verify and remove the checkpoints of a run."
 LS_HELP = """List the checkpoints of a run, oldest first. Only their lists of files are read: see verify."""
@@ -38,14 +38,14 @@ _Json = Annotated[bool, typer.Option("--json", help="A JSON list, for programs."
 
 def ls(*, run: _Run, as_json: _Json = False) -> None:
     """List checkpoints; see LS_HELP."""
-    from helpers.training.inspection import list_saved
+    from helpers.training.checkpoints.inspection import list_saved
 
     _report(list_saved(_folder(run)), as_json=as_json)
 
 
 def verify(*, run: _Run, as_json: _Json = False) -> None:
     """Read checkpoints through; see VERIFY_HELP."""
-    from helpers.training.inspection import list_saved
+    from helpers.training.checkpoints.inspection import list_saved
 
     saved = list_saved(_folder(run), verify=True)
     _report(saved, as_json=as_json)
@@ -63,7 +63,7 @@ def prune(
 ) -> None:
     """Remove checkpoints; see PRUNE_HELP."""
     from helpers.cli.report import note
-    from helpers.training.inspection import choose_spare, remove_saved
+    from helpers.training.checkpoints.inspection import choose_spare, remove_saved
 
     folder = _folder(run)
     spare = choose_spare(folder, keep=keep, damaged=damaged)
@@ -75,12 +75,28 @@ def prune(
 
 
 def _folder(run: str) -> Path:
+    """Return where the checkpoints of a run are.
+
+    Raises:
+        InvalidRequest: If there is no such run or folder, or it is an array, whose elements have their own.
+    """
     from pathlib import Path
 
-    from helpers.submission.attach import find_folder
-    from helpers.training.loading import find_checkpoint_folder
+    from helpers.errors import InvalidRequest
+    from helpers.runtime.run.description import read_description
+    from helpers.runtime.run.folder import RunFolder
+    from helpers.submission.jobs.array_status import ids_of_elements, parts_of
+    from helpers.submission.jobs.attach import find_folder
+    from helpers.training.checkpoints.loading import find_checkpoint_folder
 
-    return find_checkpoint_folder(run if Path(run).is_dir() else find_folder(run))
+    folder = Path(run) if Path(run).is_dir() else find_folder(run)
+    files = RunFolder(folder)
+    if files.description.exists() and read_description(files).elements:
+        first = next(iter(ids_of_elements(parts_of(files))), "JOB_0")
+        raise InvalidRequest(
+            f"{run} is an array: each of its jobs has checkpoints of its own.", hint=f"helpers checkpoint ls {first}"
+        )
+    return find_checkpoint_folder(folder)
 
 
 def _report(saved: Sequence[Saved], *, as_json: bool) -> None:
@@ -90,7 +106,7 @@ def _report(saved: Sequence[Saved], *, as_json: bool) -> None:
     from helpers.cli.table import print_table
 
     if as_json:
-        typer.echo(json.dumps([asdict(one) for one in saved], indent=1, ensure_ascii=False))
+        print_json([asdict(one) for one in saved])
         return
     if not saved:
         note("no checkpoint")

@@ -11,10 +11,10 @@ def complete_job(incomplete: str) -> list[tuple[str, str]]:
     from pathlib import Path
 
     from helpers.errors import HelpersError
-    from helpers.runtime.description import read_description
-    from helpers.runtime.run_folder import RunFolder
-    from helpers.runtime.status import read_ledger, read_status
-    from helpers.submission.attach import all_runs
+    from helpers.runtime.run.description import read_description
+    from helpers.runtime.run.folder import RunFolder
+    from helpers.runtime.run.status import read_ledger, read_status
+    from helpers.submission.jobs.attach import all_runs
 
     offered: list[tuple[str, str]] = []
     with contextlib.suppress(HelpersError, OSError):

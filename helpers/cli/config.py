@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from helpers.cli.answer import print_json
 from helpers.cli.commands import Commands
 from helpers.cli.report import EXIT_CODES
 
@@ -19,6 +20,9 @@ With KEY, such as partition, slurm.constraint or storage.runs: what every layer 
 """
 WHERE = "Show the files of settings that were looked for, low to high: what a later one says counts more."
 
+_BY_SLURM = {"partition", "account", "qos", "time", "cpus", "mem"}
+_UNSET_SLURM = "not set; Slurm's default, or what fits the job best"
+
 app = typer.Typer(cls=Commands, help=HELP, epilog=EXIT_CODES, no_args_is_help=True, rich_markup_mode=None)
 
 
@@ -30,12 +34,12 @@ def explain(
     as_json: Annotated[bool, typer.Option("--json", help="A JSON object, for programs.")] = False,
 ) -> None:
     """Show values and origins; see EXPLAIN."""
-    from helpers.submission.settings import complete_settings
+    from helpers.submission.resources.settings import complete_settings
 
     settings = complete_settings({} if profile is None else {"profile": profile}).settings
     keys = _keys(settings) if key is None else [_known_key(key, settings)]
     if as_json:
-        _print_json({name: _as_json(settings, name) for name in keys})
+        print_json({name: _as_json(settings, name) for name in keys})
     elif key is None:
         _print_rows([_row(name, settings.entry(name)) for name in keys])
         _print_footer(settings)
@@ -51,7 +55,7 @@ def where(*, as_json: Annotated[bool, typer.Option("--json", help="A JSON list, 
 
     files = read_settings(working_directory()).looked_at
     if as_json:
-        _print_json([{"layer": f.layer, "path": str(f.path), "found": f.found, "named": f.named} for f in files])
+        print_json([{"layer": f.layer, "path": f.path, "found": f.found, "named": f.named} for f in files])
         return
     rows = [(f.layer, "found" if f.found else "-", str(f.path), f"by {f.named}" if f.named else "") for f in files]
     _print_rows([*rows, ("environment", "", "HELPERS_…", ""), ("call", "", "submit(…), helpers submit", "")])
@@ -82,7 +86,7 @@ def _known_key(key: str, settings: Settings) -> str:
 
 def _row(key: str, entry: Entry | None) -> tuple[str, ...]:
     if entry is None:
-        return key, "-", "nobody says; left to the cluster" if not key.startswith("storage.") else "nobody says"
+        return key, "-", _UNSET_SLURM if key in _BY_SLURM else "not set"
     return key, _shown(entry.value), str(entry.origin)
 
 
@@ -113,12 +117,6 @@ def _print_rows(rows: list[tuple[str, ...]]) -> None:
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         typer.echo("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
-
-
-def _print_json(value: Any) -> None:
-    import json
-
-    typer.echo(json.dumps(value, indent=1, ensure_ascii=False))
 
 
 def add_to(parent: typer.Typer) -> None:

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from helpers.cli.elements import print_elements
 from helpers.cli.table import moment, print_table, span
 from helpers.cli.values import options_instead_of_keywords
-from helpers.runtime.run_folder import RunFolder
-from helpers.runtime.status import State
-from helpers.submission.endings import exception_of
+from helpers.runtime.run.folder import RunFolder
+from helpers.runtime.run.status import State
+from helpers.submission.jobs.endings import exception_of
 
 if TYPE_CHECKING:
     from helpers.cli.runs import RunView
@@ -22,7 +23,7 @@ def print_details(view: RunView) -> None:
     facts = {
         "job": f"{view.id or '–'} {described.name}",
         "state": f"{view.status.state}{f' ({view.why})' if view.why else ''}",
-        "call": described.call,
+        "call": f"{described.function}(…)" if described.elements else described.call,
         "asked for": ", ".join(f"{name}={value}" for name, value in described.resources.items()),
         "cluster": described.cluster,
         "nodes": view.nodes,
@@ -37,6 +38,10 @@ def print_details(view: RunView) -> None:
     for name, value in facts.items():
         if value:
             typer.echo(f"{name:<{width}}{value}")
+    if described.elements:
+        typer.echo()
+        print_elements(run, described)
+        return
     if attempts := _attempts(view):
         typer.echo()
         print_table(("attempt", "job", "began", "time", "from", "saved at step", "state", "nodes", "cause"), attempts)

@@ -13,16 +13,16 @@ import typer
 from helpers.cli.report import INTERRUPTED, JOB_FAILED, note, show_error
 from helpers.cli.values import options_instead_of_keywords
 from helpers.errors import ClusterUnreachable, JobError
-from helpers.runtime.run_folder import RunFolder
-from helpers.runtime.status import State, read_ledger, read_status
-from helpers.runtime.traceback_text import traceback_text
-from helpers.submission.endings import RemoteTraceback, exception_of
-from helpers.submission.logs import Follower, attempt_ended
+from helpers.runtime.rank.traceback_text import traceback_text
+from helpers.runtime.run.folder import RunFolder
+from helpers.runtime.run.status import State, read_ledger, read_status
+from helpers.submission.jobs.endings import RemoteTraceback, exception_of
+from helpers.submission.jobs.logs import Follower, attempt_ended
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from helpers.submission.job import Job
+    from helpers.submission.jobs.job import Job
 
 _POLL_S = 0.2
 _FIRST_QUESTION_S = 1.0

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from helpers.cli.answer import print_json
 from helpers.cli.panels import PROJECT
 from helpers.cli.report import EXIT_CODES
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from helpers.submission.cleaning import OldRun
+    from helpers.submission.jobs.cleaning import OldRun
 
 HELP = """List the runs of this project that have ended, or remove some: by age, size and state.
 
@@ -44,8 +44,8 @@ def gc(
 
     from helpers.config import runs_folder
     from helpers.errors import InvalidRequest
-    from helpers.submission.attach import all_runs
-    from helpers.submission.cleaning import find_old_runs, parse_age_s, parse_size, select
+    from helpers.submission.jobs.attach import all_runs
+    from helpers.submission.jobs.cleaning import find_old_runs, parse_age_s, parse_size, select
 
     here = Path.cwd()
     if delete and not (older or larger or state):
@@ -94,7 +94,7 @@ def _remove(old: Sequence[OldRun], runs: Path, folders: Sequence[Path]) -> list[
 
     from helpers.cli.report import note
     from helpers.errors import InvalidRequest
-    from helpers.submission.cleaning import remove, unused_snapshots
+    from helpers.submission.jobs.cleaning import remove, unused_snapshots
 
     removed = []
     for one in old:
@@ -115,8 +115,8 @@ def _report(old: Sequence[OldRun], *, deleted: bool, as_json: bool) -> None:
     from helpers.cli.report import note
 
     if as_json:
-        records = [{**asdict(one), "folder": str(one.folder), "age_s": one.age_s, "removed": deleted} for one in old]
-        typer.echo(json.dumps(records, indent=1, ensure_ascii=False))
+        records = [{**asdict(one), "age_s": one.age_s, "removed": deleted} for one in old]
+        print_json(records)
         return
     if not deleted and old:
         _print_table(old)

@@ -7,7 +7,28 @@ from typing import Annotated
 import typer
 
 from helpers import __version__
-from helpers.cli import again, cancel, checkpoint, config, doctor, gc, gpus, logs, notebook, shell, show, status, submit
+from helpers.cli import (
+    again,
+    archive,
+    bench,
+    cancel,
+    checkpoint,
+    config,
+    data,
+    doctor,
+    env,
+    fleet,
+    gc,
+    gpus,
+    logs,
+    notebook,
+    shell,
+    show,
+    status,
+    storage,
+    submit,
+    template,
+)
 from helpers.cli.commands import Commands
 from helpers.cli.report import EXIT_CODES
 
@@ -39,5 +60,24 @@ def main(
     """Let each subcommand speak."""
 
 
-for _command in (submit, status, show, logs, cancel, again, checkpoint, doctor, shell, notebook, gpus, config, gc):
+for _command in (
+    submit,
+    status,
+    show,
+    logs,
+    cancel,
+    again,
+    checkpoint,
+    doctor,
+    bench,
+    shell,
+    notebook,
+    gpus,
+    config,
+    gc,
+):
+    _command.add_to(app)
+for _command in (template, fleet):
+    _command.add_to(app)
+for _command in (data, storage, archive, env):
     _command.add_to(app)

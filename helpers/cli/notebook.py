@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from helpers.cli.answer import print_json
 from helpers.cli.panels import EVERYDAY
 from helpers.cli.report import EXIT_CODES
 
 if TYPE_CHECKING:
-    from helpers.submission.job import Job
+    from helpers.submission.jobs.job import Job
 
 _POLL_S = 0.3
+_HIGHEST_PORT = 65535
 
 HELP = """Start Jupyter as a job, and print the line that brings it to your own machine, and its address there.
 
@@ -29,7 +30,7 @@ def notebook(
     *,
     gpus: Annotated[str | None, typer.Option(metavar="N|TYPE:N", help="GPUs: 1, a100:1, 2g.10gb:1.")] = None,
     time: Annotated[str | None, typer.Option(help="Time limit: 4h, 30min, or minutes.")] = None,
-    cpus: Annotated[int | None, typer.Option(help="CPUs; unset, the fair share for the GPUs.")] = None,
+    cpus: Annotated[str | None, typer.Option(metavar="N", help="CPUs; unset, the fair share for the GPUs.")] = None,
     mem: Annotated[str | None, typer.Option(help="Host memory: 64G; unset, the fair share for the GPUs.")] = None,
     partition: Annotated[str | None, typer.Option(help="Unset, as for helpers submit.")] = None,
     account: Annotated[str | None, typer.Option(help="Who is billed.")] = None,
@@ -37,28 +38,35 @@ def notebook(
     cluster: Annotated[str | None, typer.Option(help="auto, slurm, local (this machine).")] = None,
     port: Annotated[int, typer.Option(help="On your own machine.")] = 8888,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the batch script; queue nothing.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="A JSON object: id, tunnel, url.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="A JSON object: id, tunnel, url; of a dry run its script.")
+    ] = False,
 ) -> None:
     """Start Jupyter as a job; see HELP."""
     import sys
 
-    from helpers.cli.submit import minutes_if_number
+    from helpers.cli.submit import as_number, print_job, words_aside
     from helpers.errors import InvalidRequest
     from helpers.runtime.notebook import find_application
     from helpers.submission.command import submit_command
 
+    if not 1 <= port <= _HIGHEST_PORT:
+        raise InvalidRequest(f"A port is a number from 1 to {_HIGHEST_PORT}; got {port}.", hint="--port 8888")
     if find_application() is None:
         raise InvalidRequest(
             f"Jupyter is not installed in this environment ({sys.prefix}).", hint="pip install jupyterlab"
         )
     asked = {
-        "gpus": gpus, "time": minutes_if_number(time), "cpus": cpus, "mem": mem, "partition": partition,
+        "gpus": gpus, "time": as_number(time), "cpus": as_number(cpus), "mem": mem, "partition": partition,
         "account": account, "qos": qos, "cluster": cluster, "dry_run": dry_run or None,
     }  # fmt: skip
     settings = {name: value for name, value in asked.items() if value is not None}
     words = [sys.executable, "-u", "-P", "-m", "helpers.runtime.notebook"]
-    job: Any = submit_command(words, name="notebook", requeue=False, **settings)
-    if not dry_run:
+    with words_aside(aside=as_json and dry_run):
+        job: Any = submit_command(words, name="notebook", requeue=False, **settings)
+    if dry_run and as_json:
+        print_job(job)
+    elif not dry_run:
         _print_way(job, port, as_json=as_json)
 
 
@@ -73,7 +81,7 @@ def _print_way(job: Job[int], port: int, *, as_json: bool) -> None:
     if not tunnel:
         url = f"http://127.0.0.1:{where['port']}/?token={where['token']}"
     if as_json:
-        typer.echo(json.dumps({"id": job.id, "tunnel": tunnel, "url": url}))
+        print_json({"id": job.id, "tunnel": tunnel, "url": url})
         return
     if tunnel:
         note("on your own machine, in a terminal that stays open:")
@@ -89,7 +97,7 @@ def _wait_for_address(job: Job[int]) -> dict[str, Any]:
 
     from helpers.errors import InvalidRequest
     from helpers.runtime.files import read_json
-    from helpers.runtime.run_folder import RunFolder
+    from helpers.runtime.run.folder import RunFolder
 
     file = RunFolder(job.folder).private / "notebook.json"
     while True:

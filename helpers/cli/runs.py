@@ -9,23 +9,23 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from helpers.cli.report import note
-from helpers.runtime.description import Description, read_description
-from helpers.runtime.run_folder import RunFolder
-from helpers.runtime.status import State, Status, read_ledger, read_status, write_status
-from helpers.submission.array_status import array_status
-from helpers.submission.attach import all_runs
-from helpers.submission.clusters import choose_cluster
-from helpers.submission.endings import status_from_scheduler
-from helpers.submission.reasons import why_it_waits
+from helpers.runtime.attempt.total_time import LEASED
+from helpers.runtime.run.description import Description, read_description
+from helpers.runtime.run.folder import RunFolder
+from helpers.runtime.run.status import State, Status, read_ledger, read_status, write_status
+from helpers.submission.clusters.choice import choose_cluster
+from helpers.submission.jobs.array_status import array_status, id_of
+from helpers.submission.jobs.attach import all_runs
+from helpers.submission.jobs.endings import status_from_scheduler
+from helpers.submission.jobs.reasons import why_it_waits
+from helpers.submission.jobs.sentences import in_brief
+from helpers.submission.jobs.settling import settle_elements, wait_for_word
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from helpers.submission.slurm_queue import Observation
-
-_SETTLE_S = 3.0  # how long the word of a job that has ended may take to be seen here (NFS: attribute cache)
-_POLL_S = 0.1
+    from helpers.submission.clusters.slurm_queue import Observation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +49,7 @@ class RunView:
     @property
     def id(self) -> str:
         """The scheduler's id of the newest attempt."""
-        return self.ledger[-1]["job_id"] if self.ledger else ""
+        return self.ledger[-1]["job_id"] if self.ledger else self.status.job_id
 
     @property
     def nodes(self) -> str:
@@ -68,7 +68,7 @@ class RunView:
 
         Of one that Slurm ended, batch script and all: until the last word in its logs.
         """
-        start, end = self._newest("start"), self._newest("end")
+        start, end = self._newest("start", LEASED), self._newest("end")
         if start is None or self.status.state is State.PENDING:
             return None
         if end is not None and end["attempt"] == start["attempt"]:
@@ -85,7 +85,8 @@ class RunView:
             return self._word
         if self.status.state is State.PENDING and self.ledger:
             return why_it_waits(self.reason, self.id)
-        return self._word
+        word, ending = self._word, self.status.ending
+        return in_brief(ending) if ending is not None and word == ending.cause else word
 
     @property
     def _word(self) -> str:
@@ -98,7 +99,16 @@ class RunView:
         if ending is not None and self.status.state.is_final:
             cause = "" if ending.cause in {"raised", self.status.state.lower()} else ending.cause
             return ": ".join(filter(None, (cause, ending.detail)))
-        return self.reason
+        return self.reason or self._ranks_that_are_done()
+
+    def _ranks_that_are_done(self) -> str:
+        """Say that some ranks have ended and others go on: who waits for rank 0's value should know why it waits."""
+        ranks = self.description.processes
+        if self.status.state is not State.RUNNING or ranks == 1:
+            return ""
+        attempt = RunFolder(self.folder).attempt(self.status.attempt)
+        done = sum(attempt.outcome(rank).exists() for rank in range(ranks))
+        return f"{done} of {ranks} ranks have ended; the job ends with the last" if 0 < done < ranks else ""
 
     def as_record(self) -> dict[str, Any]:
         """Return the facts for programs; times are in seconds, points in time since the epoch."""
@@ -115,8 +125,8 @@ class RunView:
             "folder": str(self.folder),
         }
 
-    def _newest(self, event: str) -> dict[str, Any] | None:
-        return next((line for line in reversed(self.ledger) if line["event"] == event), None)
+    def _newest(self, *events: str) -> dict[str, Any] | None:
+        return next((line for line in reversed(self.ledger) if line["event"] in events), None)
 
 
 def _last_word(run: RunFolder, attempt: int) -> float | None:
@@ -143,9 +153,10 @@ def look_at(folders: Sequence[Path]) -> list[RunView]:
         ClusterUnreachable: If the scheduler of a run that has not ended does not answer.
     """
     views = read_runs(folders)
+    settle_elements(RunFolder(view.folder) for view in views if _is_array_under_way(view))
     seen = _observe(views)
     late = [view for view in views if _has_ended_unsaid(view, seen)]
-    late_folders = {view.folder for view in _wait_for_word(late)}
+    late_folders = {view.folder for view in wait_for_word(late, _has_moved_on)}
     return [_settle(view, seen, unsaid=view.folder in late_folders) for view in read_runs([v.folder for v in views])]
 
 
@@ -159,13 +170,17 @@ def read_runs(folders: Sequence[Path]) -> list[RunView]:
         except (OSError, ValueError, TypeError, KeyError) as error:
             note(f"{folder} cannot be read: {error}")
             continue
-        job_id = ledger[-1]["job_id"] if ledger else ""
+        job_id = id_of(run)
         if description.elements:
             status = array_status(run, description, job_id)
         status = status or Status(state=State.PENDING, job_id=job_id, attempt=0)
-        reason = "" if ledger else "no job id yet: being submitted, or interrupted before it was"
+        reason = "" if job_id else "no job id yet: being submitted, or interrupted before it was"
         views.append(RunView(folder=folder, description=description, ledger=ledger, status=status, reason=reason))
     return views
+
+
+def _is_array_under_way(view: RunView) -> bool:
+    return bool(view.description.elements) and not view.status.state.is_final
 
 
 def _observe(views: Sequence[RunView]) -> dict[str, Observation]:
@@ -176,7 +191,7 @@ def _observe(views: Sequence[RunView]) -> dict[str, Observation]:
             wanted.setdefault(view.description.cluster, []).append(view.id)
     seen: dict[str, Observation] = {}
     for name, job_ids in wanted.items():
-        seen.update(choose_cluster(name, call="").observe(job_ids))
+        seen.update(choose_cluster(name).observe(job_ids))
     return seen
 
 
@@ -191,15 +206,6 @@ def _can_be_asked(view: RunView) -> bool:
 
 def _has_ended_unsaid(view: RunView, seen: dict[str, Observation]) -> bool:
     return _can_be_asked(view) and (view.id not in seen or seen[view.id].state.is_final)
-
-
-def _wait_for_word(late: Sequence[RunView]) -> Sequence[RunView]:
-    """Give runs whose job has ended the time to say how; return those that do not."""
-    deadline = time.monotonic() + _SETTLE_S
-    while late and time.monotonic() < deadline:
-        time.sleep(_POLL_S)
-        late = [view for view in late if not _has_moved_on(view)]
-    return late
 
 
 def _has_moved_on(view: RunView) -> bool:

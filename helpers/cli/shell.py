@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
 
+from helpers.cli.answer import print_json
 from helpers.cli.panels import EVERYDAY
 from helpers.cli.report import EXIT_CODES
 
@@ -28,7 +28,7 @@ def shell(
     ] = None,
     gpus: Annotated[str | None, typer.Option(metavar="N|TYPE:N", help="GPUs: 1, a100:1, 2g.10gb:1.")] = None,
     time: Annotated[str | None, typer.Option(help="Time limit: 2h, 30min, or minutes; unset, an hour.")] = None,
-    cpus: Annotated[int | None, typer.Option(help="CPUs; unset, the fair share for the GPUs.")] = None,
+    cpus: Annotated[str | None, typer.Option(metavar="N", help="CPUs; unset, the fair share for the GPUs.")] = None,
     mem: Annotated[str | None, typer.Option(help="Host memory: 64G; unset, the fair share for the GPUs.")] = None,
     partition: Annotated[str | None, typer.Option(help="Unset, the one meant for it.")] = None,
     account: Annotated[str | None, typer.Option(help="Who is billed.")] = None,
@@ -42,22 +42,25 @@ def shell(
     import sys
 
     from helpers.cli.report import note
-    from helpers.cli.submit import minutes_if_number
+    from helpers.cli.submit import as_number
     from helpers.errors import InvalidRequest
     from helpers.runtime.environment import without_scheduler_variables
-    from helpers.submission.clusters import slurm_is_configured
-    from helpers.submission.session import plan_session, session_command
+    from helpers.submission.clusters.choice import slurm_is_configured
+    from helpers.submission.clusters.session import plan_session, session_command
 
     if not slurm_is_configured(os.environ.get("SLURM_CONF"), os.environ.get("PATH", "")):
         raise InvalidRequest("There is no Slurm on this machine: this shell is all there is.")
     asked = {
-        "gpus": gpus, "time": minutes_if_number(time), "cpus": cpus, "mem": mem, "partition": partition,
+        "gpus": gpus, "time": as_number(time), "cpus": as_number(cpus), "mem": mem, "partition": partition,
         "account": account, "qos": qos,
     }  # fmt: skip
     resources = plan_session(**{name: value for name, value in asked.items() if value is not None})
     command = session_command(resources, words or [])
     if dry_run:
-        typer.echo(json.dumps(command) if as_json else shlex.join(command))
+        if as_json:
+            print_json(command)
+        else:
+            typer.echo(shlex.join(command))
         return
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise InvalidRequest("A shell needs a terminal.", hint="helpers submit -- PROGRAM needs none")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from helpers.cli.answer import print_json
 from helpers.cli.completion import complete_job
 from helpers.cli.panels import EVERYDAY
 from helpers.cli.report import EXIT_CODES
@@ -36,11 +36,15 @@ def show(
     """Show one job; see HELP."""
     from helpers.cli.report import exit_code_of, note, show_error
     from helpers.cli.runs import look_at, read_runs
-    from helpers.errors import ClusterUnreachable
-    from helpers.runtime.element import script_of
-    from helpers.runtime.run_folder import RunFolder
-    from helpers.submission.attach import find_folder
+    from helpers.errors import ClusterUnreachable, InvalidRequest
+    from helpers.runtime.run.element import script_of
+    from helpers.runtime.run.folder import RunFolder
+    from helpers.submission.jobs.attach import find_folder
 
+    if script and as_json:
+        raise InvalidRequest(
+            "--script is the batch script as it stands, not JSON.", hint=f"helpers show {job} --script"
+        )
     folder = find_folder(job)
     if script:
         typer.echo(script_of(RunFolder(folder)).read_text(encoding="utf-8"), nl=False)
@@ -60,21 +64,23 @@ def show(
 
 def _show_view(view: RunView, *, lines: int, as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps(whole_record(view), indent=1, ensure_ascii=False))
+        print_json(whole_record(view))
         return
     from helpers.cli.details import print_details
 
     print_details(view)
+    _print_usage(view)
     _print_provenance(view)
     _print_logs(view, lines)
 
 
 def whole_record(view: RunView) -> dict[str, Any]:
-    """Return all facts for programs: those of the table, what was submitted, the attempts, and the provenance."""
+    """Return all facts for programs: those of the table, what was submitted, the attempts, provenance and usage."""
     from dataclasses import asdict
 
+    from helpers.cli.elements import element_records
     from helpers.runtime.files import read_json
-    from helpers.runtime.run_folder import RunFolder
+    from helpers.runtime.run.folder import RunFolder
 
     ending = asdict(view.status.ending) if view.status.ending else None
     return view.as_record() | {
@@ -82,13 +88,25 @@ def whole_record(view: RunView) -> dict[str, Any]:
         "submission": asdict(view.description),
         "ledger": list(view.ledger),
         "provenance": read_json(RunFolder(view.folder).provenance),
+        "usage": read_json(RunFolder(view.folder).usage),
+        "elements": element_records(RunFolder(view.folder), view.description),
     }
+
+
+def _print_usage(view: RunView) -> None:
+    """Print what the newest attempt that has ended had and used, and what to ask for next time."""
+    from helpers.runtime.files import read_json
+    from helpers.runtime.run.folder import RunFolder
+
+    lines = (read_json(RunFolder(view.folder).usage) or {}).get("lines", [])
+    if lines:
+        typer.echo("\n" + "\n".join(lines))
 
 
 def _print_provenance(view: RunView) -> None:
     """Print what the newest attempt ran with; the lists (packages) stay in the file."""
     from helpers.runtime.files import read_json
-    from helpers.runtime.run_folder import RunFolder
+    from helpers.runtime.run.folder import RunFolder
 
     run = RunFolder(view.folder)
     record = {name: value for name, value in _flat(read_json(run.provenance) or {}) if value not in (None, "", [], {})}
@@ -117,8 +135,8 @@ def _flat(record: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
 
 def _print_logs(view: RunView, lines: int) -> None:
     """Print the end of what rank 0, or the rank that failed first, and the batch script have printed."""
-    from helpers.runtime.run_folder import RunFolder
-    from helpers.submission.endings import tail
+    from helpers.runtime.run.folder import RunFolder
+    from helpers.submission.jobs.endings import tail
 
     run, ending = RunFolder(view.folder), view.status.ending
     rank = (ending.rank if ending else None) or 0

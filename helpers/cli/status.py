@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from helpers.cli.answer import print_json
 from helpers.cli.completion import complete_job
 from helpers.cli.panels import EVERYDAY
 from helpers.cli.report import EXIT_CODES
@@ -47,32 +47,33 @@ def status(
     from helpers.cli.runs import look_at, newest_runs, read_runs
     from helpers.cli.values import options_instead_of_keywords
     from helpers.config import runs_folder
-    from helpers.errors import ClusterUnreachable
-    from helpers.submission.attach import find_folder
+    from helpers.errors import ClusterUnreachable, InvalidRequest
+    from helpers.submission.jobs.attach import find_folder
 
-    here = Path.cwd()
-    folders = [find_folder(job) for job in jobs or []]
-    folders = folders or newest_runs(here, limit=None if every else _NEWEST)
-    if live:
-        from helpers.cli.watching import watch
-
-        fixed = folders if jobs else None  # without JOB, runs that are submitted meanwhile come into the table
-        limit = None if every else _NEWEST
-        watch(lambda: look_at(fixed or newest_runs(here, limit=limit)), _live_table)
-        return
+    if live and as_json:
+        raise InvalidRequest("--json is one answer; --watch keeps a table.", hint="helpers status --json")
+    here, limit = Path.cwd(), None if every else _NEWEST
+    fixed = [find_folder(job) for job in jobs or []]
+    folders = fixed or newest_runs(here, limit=limit)
     silent: ClusterUnreachable | None = None
     try:
         views = look_at(folders)
     except ClusterUnreachable as error:  # what the folders say is worth showing
         silent, views = error, read_runs(folders)
     if as_json:
-        typer.echo(json.dumps([_record(view, whole=bool(jobs)) for view in views], indent=1, ensure_ascii=False))
+        print_json([_record(view, whole=bool(jobs)) for view in views])
+    elif not views:
+        note(f"no runs in {runs_folder(here)}")
+    elif live:
+        from helpers.cli.watching import watch
+
+        # without JOB, runs that are submitted meanwhile come into the table
+        watch(views, lambda: look_at(fixed or newest_runs(here, limit=limit)), _live_table)
+        return
     elif jobs:
         _print_each(views)
-    elif views:
-        _print_table(views)
     else:
-        note(f"no runs in {runs_folder(here)}")
+        _print_table(views)
     if silent is not None:
         show_error(silent, rewrite_hint=options_instead_of_keywords)
         note("shown is what the run folders say")
@@ -114,7 +115,7 @@ def _columns(views: Sequence[RunView]) -> tuple[Sequence[str], Sequence[Sequence
         )
         for view in views
     ]
-    return ("id", "name", "state", "attempt", "submitted", "time", "where / reason"), rows
+    return ("id", "name", "state", "attempt", "submitted", "attempt time", "where / reason"), rows
 
 
 def _short(why: str) -> str:

@@ -44,7 +44,7 @@ def make_table(titles: Sequence[str], rows: Sequence[Sequence[str | Text]], *, w
     width = Console().width if width is None else width
     table = Table(box=None, pad_edge=False, padding=(0, len(_GAP), 0, 0), collapse_padding=True, header_style="bold")
     cells = [[cell if isinstance(cell, Text) else Text(_one_line(cell)) for cell in row] for row in rows]
-    widths = [max(len(title), *(row[number].cell_len for row in cells)) for number, title in enumerate(titles)]
+    widths = [max([len(title), *(row[number].cell_len for row in cells)]) for number, title in enumerate(titles)]
     widths = [*(min(width, _WIDEST) for width in widths[:-1]), widths[-1]]
     left = width - sum(widths[:-1]) - len(_GAP) * (len(widths) - 1)
     widths[-1] = min(widths[-1], max(left, _NARROWEST))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import difflib
-import importlib
+import importlib.util
 import pkgutil
+import shlex
 import sys
 import traceback
 from pathlib import Path
@@ -28,10 +30,10 @@ def load_function(target: str) -> Callable[..., Any]:
     Raises:
         InvalidRequest: If there is no such module or function, with the nearest name, or the import fails.
     """
-    module_name, name = _split(target)
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
+    module_name, name = _split(target)
     with contextlib.redirect_stdout(sys.stderr):
         module = _import(module_name)
     value: Any = module
@@ -53,14 +55,43 @@ def _split(target: str) -> tuple[str, str]:
     is_path = module.endswith(".py") or "/" in module
     if is_path:
         module = module.removesuffix(".py").removeprefix("./").strip("/").replace("/", ".")
-    if not colon and not is_path and "." in module:
+    if colon and name and module and not is_path:
+        return module, name
+    functions = _functions_in(_file_of(module))
+    if not colon and not is_path and "." in module and functions is None:
         module, _, name = module.rpartition(".")
-    if is_path or not colon or not name or not module:
-        raise InvalidRequest(
-            f"What to run is written as module:function; got {target!r}.",
-            hint=f"helpers submit {module}:{name or 'main'}" if module else _EXAMPLE,
-        )
-    return module, name
+    name = name or ("main" if not functions or "main" in functions else functions[0])
+    raise InvalidRequest(
+        f"What to run is written as module:function; got {target!r}.",
+        hint=f"helpers submit {module}:{name}" if module else _EXAMPLE,
+    )
+
+
+def _file_of(module: str) -> Path | None:
+    """Return where a module is, without importing any of it."""
+    top, *rest = module.split(".")
+    try:
+        spec = importlib.util.find_spec(top) if top else None
+    except (ImportError, ValueError):
+        return None
+    if spec is None:
+        return None
+    if not rest:
+        return Path(spec.origin) if spec.origin else None
+    places = [Path(folder, *rest) for folder in spec.submodule_search_locations or ()]
+    files = [file for place in places for file in (place.with_suffix(".py"), place / "__init__.py")]
+    return next((file for file in files if file.is_file()), None)
+
+
+def _functions_in(file: Path | None) -> list[str] | None:
+    """Return the public functions of a module's file, in their order; None where it cannot be read."""
+    try:
+        parsed = ast.parse(file.read_bytes()) if file else None
+    except (OSError, SyntaxError, ValueError):
+        return None
+    if parsed is None:
+        return None
+    return [part.name for part in parsed.body if isinstance(part, ast.FunctionDef) and not part.name.startswith("_")]
 
 
 def _import(name: str) -> ModuleType:
@@ -69,6 +100,8 @@ def _import(name: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
             raise _no_module(name, error.name) from None
+        if error.name is not None and importlib.util.find_spec(error.name.partition(".")[0]) is None:
+            raise _not_installed(name, error) from None
         raise _broken_module(name, error) from error
     except (Exception, SystemExit) as error:
         raise _broken_module(name, error) from error
@@ -84,6 +117,17 @@ def _no_module(name: str, missing: str) -> InvalidRequest:
     near = _nearest(last, there)
     hint = f"did you mean {'.'.join(filter(None, (parent, near)))}?" if near else f"run it where {name} can be imported"
     return InvalidRequest(f"There is no module {missing!r} in {Path.cwd()} or among what is installed.", hint=hint)
+
+
+def _not_installed(name: str, error: ModuleNotFoundError) -> InvalidRequest:
+    """Name the package that a module needs and this Python has not got, and the line that needs it."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    package = (error.name or "").partition(".")[0]
+    return InvalidRequest(
+        f"{name} needs {package!r}, which is not installed in {sys.executable} ({last.filename}, line {last.lineno}).",
+        hint=f"{shlex.quote(sys.executable)} -m pip install {package}; in a project, add it to the dependencies in "
+        "pyproject.toml, then: make setup",
+    )
 
 
 def _broken_module(name: str, error: BaseException) -> InvalidRequest:

@@ -6,21 +6,28 @@ import ast
 import difflib
 import inspect
 import re
+import shlex
 import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from helpers.cli.kinds import fit_kind, kinds_of
 from helpers.errors import InvalidRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 _KEYWORD = re.compile(r"([^\W\d]\w*)=(.*)", re.DOTALL)
 _WORDS = {"true": True, "false": False}
 _SHELL_OPTIONS = (
     "gpus", "nodes", "processes", "cpus", "mem", "time", "partition", "account", "qos", "name", "setup",
-    "cluster", "profile", "slurm", "requeue", "dry_run", "wait", "follow",
+    "cluster", "profile", "slurm", "requeue", "container", "launcher", "after", "total_time", "dry_run", "wait",
+    "follow",
 )  # fmt: skip
+
+
+_NEAR = 0.75  # of an option's name: one letter off; what is farther off is an argument that is remembered wrongly
+_NEVER_MEANT = frozenset({"setup", "slurm"})  # they run or write what they are given
 
 
 @dataclass(frozen=True)
@@ -79,15 +86,21 @@ def parse_call(function: Callable[..., Any], words: Words) -> tuple[tuple[Any, .
     """Return the positional and the keyword arguments for ``function``.
 
     Raises:
-        InvalidRequest: If a name is an option of the command that was written like an argument.
+        InvalidRequest: If a name is an option of the command that was written like an argument, or a value is not of
+            the kind that its parameter is annotated with.
     """
     parameters = _parameters(function)
     _refuse_misplaced_options(function, parameters, words.named)
-    annotations = [parameter.annotation for parameter in parameters.values() if _is_positional(parameter)]
-    annotations += [inspect.Parameter.empty] * len(words.positional)
-    args = tuple(parse_value(text, annotation) for text, annotation in zip(words.positional, annotations, strict=False))
-    kwargs = {name: parse_value(text, _annotation(parameters, name)) for name, text in words.named.items()}
-    return args, kwargs
+    kinds = kinds_of(function)
+    names = [name for name, parameter in parameters.items() if _is_positional(parameter)]
+    names += [""] * len(words.positional)
+    args = tuple(_read(name, text, kinds) for name, text in zip(names, words.positional, strict=False))
+    return args, {name: _read(name, text, kinds) for name, text in words.named.items()}
+
+
+def _read(name: str, text: str, kinds: Mapping[str, Any]) -> Any:
+    kind = kinds.get(name, inspect.Parameter.empty)
+    return fit_kind(name, text, parse_value(text, kind), kind)
 
 
 def parse_slurm_options(words: Sequence[str]) -> dict[str, Any]:
@@ -112,10 +125,19 @@ def options_instead_of_keywords(hint: str) -> str:
     """Rewrite a hint for Python, ``gpus=4``, for the shell: ``--gpus 4``."""
     if any(call in hint for call in ("submit_array(", "Executor(", "bash -c ")):
         return hint  # Python that stays Python, or a line of the caller's own
-    hint = re.sub(r"\bsubmit\(…(?:, )?([^)]*)\)", r"\1", hint)
-    hint = re.sub(r"\b(requeue|dry_run)=True\b", lambda match: f"--{match[1].replace('_', '-')}", hint)
     names = "|".join(_SHELL_OPTIONS)
-    return re.sub(rf'(?<![\w-])({names})=(?:"([^"]*)"|([^\s,;)"\[]+))', r"--\1 \2\3", hint).strip()
+    hint = re.sub(r'\bslurm=\{"([\w-]+)": "([^"]*)"\}', r"--slurm \1=\2", hint)
+    hint = re.sub(r'\bsetup=\["([^"]*)"\]', lambda match: f"--setup {shlex.quote(match[1])}", hint)
+    hint = re.sub(rf"\buse ({names})= instead", lambda match: f"use {_option(match[1])} instead", hint)
+    hint = re.sub(r"\bsubmit\(…(?:, )?([^)]*)\)", r"\1", hint)
+    hint = re.sub(r"\brequeue=False\b", "--no-requeue", hint)
+    hint = re.sub(r"\b(requeue|dry_run)=True\b", lambda match: _option(match[1]), hint)
+    given = rf'(?<![\w-])({names})=(?:"([^"]*)"|([^\s,;)"\[]+))'
+    return re.sub(given, lambda match: f"{_option(match[1])} {match[2] or match[3]}", hint).strip()
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def _parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
@@ -129,10 +151,6 @@ def _is_positional(parameter: inspect.Parameter) -> bool:
     return parameter.kind in {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD}
 
 
-def _annotation(parameters: dict[str, inspect.Parameter], name: str) -> Any:
-    return parameters[name].annotation if name in parameters else inspect.Parameter.empty
-
-
 def _takes_text(annotation: Any) -> bool:
     return annotation is str or (isinstance(annotation, str) and annotation == "str")
 
@@ -144,11 +162,12 @@ def _refuse_misplaced_options(
     for name, text in named.items():
         if not parameters or name in parameters:
             continue
-        near = difflib.get_close_matches(name, [*parameters, *_SHELL_OPTIONS], n=1)
+        options = [option for option in _SHELL_OPTIONS if option not in _NEVER_MEANT]
+        near = difflib.get_close_matches(name, [*parameters, *options], n=1, cutoff=_NEAR)
         meant = name if name in _SHELL_OPTIONS else near[0] if near and not takes_any else None
         if meant in _SHELL_OPTIONS:
             title = getattr(function, "__name__", repr(function))
             raise InvalidRequest(
                 f"{title} has no parameter {name!r}; what the job asks for is written as an option.",
-                hint=f"--{meant.replace('_', '-')} {text}",
+                hint=f"{_option(meant)} {text}",
             )

@@ -22,10 +22,15 @@ _EVERY_S = 2.0
 _LONGEST_PAUSE_S = 60.0
 
 
-def watch(look: Callable[[], Sequence[RunView]], table_of: Callable[[Sequence[RunView]], Table]) -> None:
+def watch(
+    views: Sequence[RunView],
+    look: Callable[[], Sequence[RunView]],
+    table_of: Callable[[Sequence[RunView]], Table],
+) -> None:
     """Show the table again and again, until every run in it has ended or somebody presses Ctrl-C.
 
     Args:
+        views: How the runs stand now.
         look: Returns how the runs stand; asks the scheduler once.
         table_of: Lays them out.
 
@@ -39,7 +44,7 @@ def watch(look: Callable[[], Sequence[RunView]], table_of: Callable[[Sequence[Ru
         raise InvalidRequest(
             "--watch needs a terminal: it writes over what it has written.", hint="helpers status --json"
         )
-    views, pause = look(), _EVERY_S
+    pause = _EVERY_S
     try:
         with Live(table_of(views), auto_refresh=False) as live:
             while not all(view.status.state.is_final for view in views):

@@ -19,7 +19,10 @@ def cluster_name() -> str | None:
 
     The configuration file says it; where there is none (Slurm hands it out by DNS), Slurm is asked once a process.
     """
-    named = os.environ.get("SLURM_CONF") or next((file for file in USUAL_CONFIGURATIONS if Path(file).exists()), None)
+    asked = os.environ.get("SLURM_CONF")
+    if asked and not Path(asked).exists():  # Slurm would look for it for a minute, in vain
+        return None
+    named = asked or next((file for file in USUAL_CONFIGURATIONS if Path(file).exists()), None)
     return _name_in(named) or _name_by_slurm(os.environ.get("SLURM_CONF"), os.environ.get("PATH", ""))
 
 

@@ -107,7 +107,8 @@ def _read_file(loaded: _Loaded) -> FileSettings:
     table: Any = loaded.document
     for name in prefix:
         table = table.get(name, {})
-    return _Reader(loaded.file, lines_of_keys(loaded.text)).read(table, prefix, schema.TABLES)
+    tables = (*schema.TABLES, schema.ENVIRONMENT) if prefix else schema.TABLES
+    return _Reader(loaded.file, lines_of_keys(loaded.text)).read(table, prefix, tables)
 
 
 @dataclass(frozen=True)

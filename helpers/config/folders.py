@@ -21,11 +21,10 @@ _ROOT = 0
 
 def working_directory() -> Path:
     """Return the current folder as the user sees it (``$PWD``): a resolved link may not exist on the nodes."""
-    shown = os.environ.get("PWD")
-    here = Path.cwd()
-    if shown and Path(shown).is_absolute() and Path(shown).exists() and Path(shown).samefile(here):
+    shown = os.environ.get("PWD", "")
+    if shown.startswith("/") and os.path.exists(shown) and os.path.samefile(shown, "."):  # noqa: PTH110, PTH121 -- often
         return Path(shown)
-    return here
+    return Path.cwd()
 
 
 def find_project(start: Path) -> Path | None:

@@ -162,8 +162,9 @@ def _without_removed(key: str, value: Any) -> Any:
 
 def _from_environment() -> Iterator[Entry]:
     known = schema.variables()
-    for name, text in os.environ.items():
-        if not name.startswith(schema.PREFIX) or not text or name in schema.NO_SETTINGS:
+    for name in [name for name in os.environ if name.startswith(schema.PREFIX)]:
+        text = os.environ[name]
+        if not text or name in schema.NO_SETTINGS:
             continue
         if name.startswith(schema.OPTION_PREFIX):
             key = f"slurm.{name.removeprefix(schema.OPTION_PREFIX).lower().replace('_', '-')}"

@@ -80,6 +80,15 @@ def _amount(rule: str, example: str, *, numbers: bool) -> Kind:
     return Kind(rule=rule, example=example, accepts=_is_amount, from_text=_number_or_text if numbers else str)
 
 
+def _lines(rule: str, example: str, *, in_environment: bool = True) -> Kind:
+    return Kind(
+        rule=rule,
+        example=example,
+        accepts=_is_lines,
+        from_text=(lambda text: [line for line in text.splitlines() if line.strip()]) if in_environment else None,
+    )
+
+
 def _count(example: str, *, in_environment: bool = True) -> Kind:
     reader = _number_or_text if in_environment else None
     return Kind(rule="a whole number from 1 up", example=example, accepts=_is_count, from_text=reader)
@@ -92,18 +101,29 @@ DEFAULTS: dict[str, Kind] = {
     "time": _amount("a time limit: text, or minutes", 'time = "8h"', numbers=True),
     "cpus": _count("cpus = 4"),
     "mem": _amount("memory: text, or gigabytes", 'mem = "64G"', numbers=False),
-    "setup": Kind(
-        rule="a shell line, or a list of them",
-        example='setup = ["module load cuda"]',
-        accepts=_is_lines,
-        from_text=lambda text: [line for line in text.splitlines() if line.strip()],
-    ),
+    "setup": _lines("a shell line, or a list of them", 'setup = ["module load cuda"]'),
     "requeue": _one_of('requeue = "auto"', "auto", True, False),
     "cluster": _one_of('cluster = "auto"', "auto", "slurm", "local", "inline"),
     "share": _one_of('share = "group"', "private", "group"),
     "snapshot": _one_of("snapshot = true", True, False),
+    "raw_data": _one_of('raw_data = "refuse"', "warn", "refuse", "off"),
+    "offline": _one_of("offline = true", True, False),
+    "precision": _one_of('precision = "bf16"', "auto", "bf16", "fp16", "fp32"),
+    "shard": _one_of("shard = true", True, False),
+    "report_network": _one_of("report_network = false", True, False),
+    "modules": _lines("a module's name, or a list of them", 'modules = ["cuda/12.4"]', in_environment=False),
+    "environment": _text('environment = "/path/to/.venv"'),
+    "container": _text('container = "image.sif"'),
+    "container_engine": _one_of('container_engine = "apptainer"', "apptainer", "charliecloud", "pyxis"),
+    "container_python": _text('container_python = "/opt/conda/bin/python"'),
+    "container_binds": _lines("source:target:ro, or a list of them", 'container_binds = ["/data:/data:ro"]'),
+    "mpi": _one_of('mpi = "mpirun"', "pmix", "pmi2", "mpirun"),
+    "container_options": _lines("an option, or a list of them", 'container_options = ["--rocm"]'),
 }
-"""What ``[defaults]`` may say: keywords of ``submit`` that make sense for many calls, ``share`` and ``snapshot``."""
+"""What ``[defaults]`` may say: keywords of ``submit`` that make sense for many calls, and ``NO_KEYWORDS``."""
+
+NO_KEYWORDS = frozenset({"share", "snapshot", "raw_data", "offline", "precision", "shard", "report_network"})
+"""What holds for all jobs and is no keyword of ``submit``."""
 
 OPTION = Kind(
     rule="text, a number, true for a bare flag, or false to remove the option",
@@ -134,6 +154,9 @@ STORAGE: dict[str, Kind] = {
     "data": _text('data = "/projects/vision/data"'),
     "caches": _text('caches = "$SCRATCH/caches"'),
     "archive": _text('archive = "/archive/$USER"'),
+    "scratch": _text('scratch = "$SCRATCH"'),
+    "node_scratch": _text('node_scratch = "/local/$USER"'),
+    "expires_after": _amount("an age: text, or days", 'expires_after = "60 days"', numbers=True),
 }
 
 LIBRARY: dict[str, Any] = {
@@ -141,11 +164,16 @@ LIBRARY: dict[str, Any] = {
     "cluster": "auto",
     "share": "private",
     "snapshot": True,
+    "raw_data": "warn",
+    "offline": False,
     "storage.runs": "runs",
 }
 """What holds where no layer says anything; all else is left to the cluster."""
 
 TABLES = ("extends", "defaults", "storage", "profiles", "clusters")
+ENVIRONMENT = "environment"
+"""A table of a project's ``pyproject.toml`` that says how its environment is made; `helpers env` reads it."""
+
 CLUSTER_TABLES = ("extends", "defaults", "storage", "profiles")
 
 PREFIX = "HELPERS_"

@@ -11,9 +11,24 @@ from typing import TYPE_CHECKING, Any
 from helpers.errors import InvalidRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
-_LONGEST_REPR = 80
+    from helpers.submission.sweep import Arguments
+
+
+class _Short(reprlib.Repr):
+    """``repr``, cut: also of bytes, which the standard one writes out in full before it cuts them."""
+
+    def repr_bytes(self, value: bytes | bytearray, _level: int) -> str:
+        """Return the repr of a few bytes, and how many there are."""
+        return repr(value) if len(value) <= self.maxother else f"{bytes(value[:20])!r}… ({len(value)} bytes)"
+
+    repr_bytearray = repr_bytes
+
+
+_NEAR_OURS = 0.75  # one letter off; what is farther off is an argument of the function that is remembered wrongly
+_SHORT = _Short()
+_SHORT.maxstring = _SHORT.maxother = 80
 
 RESERVED = (
     "gpus", "nodes", "processes", "cpus", "mem", "time", "total_time", "partition", "account", "qos", "name",
@@ -41,16 +56,50 @@ def split_keywords(function: Callable[..., Any], keywords: Mapping[str, Any]) ->
     return ours, theirs
 
 
-def check_callable(function: Any) -> None:
-    """Refuse what cannot be called.
+def check_keywords(caller: str, keywords: Iterable[str], *, note: str = "") -> None:
+    """Refuse a keyword that is not this library's, where none can be the function's.
+
+    Args:
+        caller: Who takes them, for people.
+        keywords: Their names.
+        note: Where the function's arguments stand.
 
     Raises:
-        InvalidRequest: For a result in place of a function: ``submit(train())``.
+        InvalidRequest: With the nearest one that there is.
+    """
+    for name in sorted(set(keywords) - set(RESERVED)):
+        near = difflib.get_close_matches(name, RESERVED, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"its keywords are: {', '.join(RESERVED)}"
+        raise InvalidRequest(f"{caller} has no keyword {name!r}{note}.", hint=hint)
+
+
+def check_callable(function: Any) -> None:
+    """Refuse what cannot be called, and what runs nothing when it is.
+
+    Raises:
+        InvalidRequest: For a result in place of a function: ``submit(train())``; for a coroutine function and a
+            generator function, whose call returns at once an object that no job can send back.
     """
     if not callable(function):
         raise InvalidRequest(
             f"submit takes a function and its arguments; got {function!r}.", hint="submit(train, lr=1e-3)"
         )
+    name = function_name(function)
+    if _is(inspect.iscoroutinefunction, function):
+        raise InvalidRequest(
+            f"{name} is a coroutine function: a call of it runs nothing before it is awaited.",
+            hint=f"submit a function that runs it: def main(): return asyncio.run({name}(…))",
+        )
+    if _is(inspect.isgeneratorfunction, function) or _is(inspect.isasyncgenfunction, function):
+        raise InvalidRequest(
+            f"{name} is a generator function: a call of it runs nothing before somebody takes its values.",
+            hint=f"submit a function that takes them: def main(): return list({name}(…))",
+        )
+
+
+def _is(kind: Callable[[Any], bool], function: Any) -> bool:
+    """Say whether a function is of this kind, or an object whose call is; :mod:`inspect` sees through partials."""
+    return kind(function) or (not inspect.isclass(function) and kind(getattr(function, "__call__", None)))  # noqa: B004 -- it is looked at
 
 
 def check_call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
@@ -67,7 +116,13 @@ def check_call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapp
         signature.bind(*args, **kwargs)
     except TypeError as error:
         name = function_name(function)
-        raise InvalidRequest(f"{name}{signature}: {error}.", hint=_suggestion(function, kwargs)) from error
+        raise InvalidRequest(f"{name}{signature}: {error}.", hint=_suggestion(function, kwargs)) from None
+
+
+def check_calls(function: Callable[..., Any], calls: Iterable[Arguments]) -> None:
+    """Check each call as :func:`check_call` does; whether arguments fit, their number and their names alone decide."""
+    for args, kwargs in {(len(args), *kwargs): (args, kwargs) for args, kwargs in calls}.values():
+        check_call(function, args, kwargs)
 
 
 def _signature_of(function: Callable[..., Any]) -> inspect.Signature:
@@ -90,7 +145,9 @@ def _suggestion(function: Callable[..., Any], kwargs: Mapping[str, Any]) -> str:
     for keyword in kwargs:
         if keyword in known:
             continue
-        near = difflib.get_close_matches(keyword, [*known, *RESERVED], n=1, cutoff=0.6)
+        near = difflib.get_close_matches(keyword, known, n=1) or difflib.get_close_matches(
+            keyword, RESERVED, n=1, cutoff=_NEAR_OURS
+        )
         if near:
             return f"did you mean {near[0]}?"
     return f"its arguments are: {', '.join(known) or 'none'}"
@@ -123,7 +180,10 @@ def qualified_name(function: Callable[..., Any]) -> str:
 
 
 def describe_arguments(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[str]:
-    """Return the arguments for people, shortened: ``["0.1", "epochs=10"]``."""
-    short = reprlib.Repr()
-    short.maxstring = short.maxother = _LONGEST_REPR
-    return [short.repr(arg) for arg in args] + [f"{name}={short.repr(value)}" for name, value in kwargs.items()]
+    """Return the arguments for people, shortened: ``["0.1", "epochs=10"]``; a job stands for its result."""
+    from helpers.submission.jobs.job import Job
+
+    def described(value: Any) -> str:
+        return f"<result of {value.id}>" if isinstance(value, Job) else _SHORT.repr(value)
+
+    return [described(arg) for arg in args] + [f"{name}={described(value)}" for name, value in kwargs.items()]

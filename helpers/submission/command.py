@@ -8,14 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from helpers.errors import InvalidRequest
-from helpers.submission.arguments import RESERVED
+from helpers.submission.arguments import check_keywords
+from helpers.submission.short_traceback import ShortTraceback
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from helpers.runtime.command import Command
-    from helpers.submission.job import Job
+    from helpers.runtime.rank.command import Command
+    from helpers.submission.jobs.job import Job
 
+_BRING_ALONG = {"setup", "modules", "environment", "container"}  # each may have the program, on the node
 _MODULES = {"Rscript": "R", "R": "R"}
 
 
@@ -25,7 +27,8 @@ def submit_command(command: Sequence[str | os.PathLike[str] | float], /, **keywo
     One process is started on each node, and sees all the GPUs that the job has there, unless ``processes`` says
     otherwise. No shell reads the words. The program gets SIGTERM and what else Slurm sends to the job; the warning
     before the time limit only where ``slurm={"signal": "USR1@120"}`` asks for it. With exit code 75 it asks to be
-    run again in the same run folder, which is in ``$HELPERS_RUN``.
+    run again in the same run folder, which is in ``$HELPERS_RUN``. A program or script that is the project's own
+    runs as it was at submission, in the caller's working folder.
 
     Args:
         command: The program, found on ``PATH`` or by its path, and its arguments.
@@ -39,18 +42,15 @@ def submit_command(command: Sequence[str | os.PathLike[str] | float], /, **keywo
         Rejected: If Slurm refuses the job.
         ClusterUnreachable: If Slurm is configured here and does not answer.
     """
-    from helpers.submission.settings import complete_settings
+    from helpers.submission.resources.settings import complete_settings
     from helpers.submission.submit import Executor
 
-    for name in sorted(set(keywords) - set(RESERVED)):
-        raise InvalidRequest(
-            f"submit_command has no keyword {name!r}; the program's arguments stand in its list.",
-            hint=f"its keywords are: {', '.join(RESERVED)}",
-        )
-    program = make_command(command)
-    if not {"setup", "container"} & set(complete_settings(keywords).values):  # either may bring the program along
-        check_program(program.words[0])
-    return Executor(**keywords).submit(program)
+    with ShortTraceback():
+        check_keywords("submit_command", keywords, note="; the program's arguments stand in its list")
+        program = make_command(command)
+        if not _BRING_ALONG & set(complete_settings(keywords).values):
+            check_program(program.words[0])
+        return Executor(**keywords).submit(program)
 
 
 def make_command(command: Any) -> Command:
@@ -59,7 +59,7 @@ def make_command(command: Any) -> Command:
     Raises:
         InvalidRequest: If they are no list of words.
     """
-    from helpers.runtime.command import Command
+    from helpers.runtime.rank.command import Command
 
     example = 'submit_command(["Rscript", "fit.R"])'
     if isinstance(command, str | bytes) or not hasattr(command, "__iter__"):

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from helpers.errors import InvalidRequest
-from helpers.runtime.call import ResultOf
-from helpers.runtime.run_folder import RunFolder
-from helpers.runtime.status import State, read_status
+from helpers.runtime.rank.call import ResultOf
+from helpers.runtime.run.description import read_description
+from helpers.runtime.run.folder import RunFolder
+from helpers.runtime.run.status import State, read_status
 
 if TYPE_CHECKING:
-    from helpers.submission.job import Job
+    from helpers.submission.jobs.job import Job
+    from helpers.submission.sweep import Arguments
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +43,8 @@ def read_after(after: Any, results: Iterable[Job[Any]] = ()) -> Dependencies:
     Our own record of a job's end is asked first: to Slurm a failure that it has forgotten is a success.
 
     Args:
-        after: A job, a job's id or run folder, or a list of these; None for none.
+        after: A job, the id or run folder of a job or of an array (of all its elements), or a list of these; None for
+            none.
         results: The jobs whose results are arguments.
 
     Raises:
@@ -61,36 +65,72 @@ def read_after(after: Any, results: Iterable[Job[Any]] = ()) -> Dependencies:
     return Dependencies(job_ids=tuple(waiting), folders=tuple(folders))
 
 
-def replace_jobs(
-    args: tuple[Any, ...], kwargs: Mapping[str, Any]
-) -> tuple[tuple[Any, ...], dict[str, Any], list[Job[Any]]]:
-    """Put the place of its result for each job among the arguments, and return the jobs too."""
+def replace_jobs(calls: Iterable[Arguments]) -> tuple[list[Arguments], list[Job[Any]]]:
+    """Put the place of its result for each job among the arguments, and return the jobs too.
+
+    Raises:
+        InvalidRequest: If an argument is a whole array of jobs.
+    """
+    from helpers.submission.jobs.array import JobArray
+    from helpers.submission.jobs.job import Job
+
     jobs: list[Job[Any]] = []
 
     def replaced(value: Any) -> Any:
-        if not _is_job(value):
+        if isinstance(value, JobArray):
+            raise InvalidRequest(
+                f"An argument stands for one job's result; got an array of {len(value)} jobs.",
+                hint="submit(merge, *jobs), for a function merge(*results)",
+            )
+        if not isinstance(value, Job):
             return value
         jobs.append(value)
         return ResultOf(str(value.folder))
 
-    return tuple(replaced(arg) for arg in args), {name: replaced(value) for name, value in kwargs.items()}, jobs
+    sent = [
+        (tuple(map(replaced, args)), {name: replaced(value) for name, value in kwargs.items()})
+        for args, kwargs in calls
+    ]
+    return sent, jobs
 
 
 def _is_job(value: Any) -> bool:
-    from helpers.submission.job import Job
+    from helpers.submission.jobs.job import Job
 
     return isinstance(value, Job)
 
 
 def _flatten(after: Any) -> list[Job[Any]]:
-    from helpers.submission.attach import attach
-
     if after is None:
         return []
     if _is_job(after):
         return [after]
-    if isinstance(after, str | int):
-        return [attach(str(after))]
+    if isinstance(after, str | int | Path):
+        return _attached(after)
     if isinstance(after, Iterable) and not isinstance(after, Mapping | Future):
         return [job for item in after for job in _flatten(item)]
-    raise InvalidRequest(f"after is a job, a job's id, or a list of these; got {after!r}.", hint="after=[job]")
+    raise InvalidRequest(
+        f"after is a job, its id or run folder, or a list of these; got {after!r}.", hint="after=[job]"
+    )
+
+
+def _attached(job: str | int | Path) -> list[Job[Any]]:
+    """Return the job of an id or of a run folder; of an array all its elements.
+
+    Raises:
+        InvalidRequest: If an array is not in the queue as a whole: its submission was broken off.
+    """
+    from helpers.submission.jobs.array import attach_array
+    from helpers.submission.jobs.attach import attach, find_folder
+
+    folder = find_folder(job)
+    elements = read_description(RunFolder(folder)).elements
+    if not elements:
+        return [attach(folder)]
+    queued = list(attach_array(folder))
+    if len(queued) < len(elements):
+        raise InvalidRequest(
+            f"Of the array {job}, {len(queued)} of {len(elements)} jobs were queued: its submission was broken off.",
+            hint="submit it once more, and wait for the new one",
+        )
+    return queued

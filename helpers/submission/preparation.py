@@ -2,63 +2,48 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from helpers.runtime.call import Calls
-from helpers.runtime.element import find_runs_folder
-from helpers.submission.preflight import check_array_loads, check_loads
-from helpers.submission.sizes import check_array_size, check_size
-from helpers.submission.snapshot import take_source
+from helpers.runtime.rank.call import Calls
+from helpers.runtime.run.element import find_runs_folder
+from helpers.submission.source.preflight import check_array_loads, check_loads
+from helpers.submission.source.sizes import check_array_size, check_size
+from helpers.submission.source.snapshot import take_source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from helpers.submission.plan import Plan
 
 
-def prepare(
-    plan: Plan,
-    function: Callable[..., Any],
-    args: tuple[Any, ...] = (),
-    kwargs: Mapping[str, Any] | None = None,
-    *,
-    elements: Sequence[tuple[tuple[Any, ...], dict[str, Any]]] = (),
-) -> Plan:
+def prepare(plan: Plan) -> Plan:
     """Return the plan with its source, once nothing speaks against queueing it.
-
-    A program's own files are not this library's to copy: of a command only commit and changes are noted.
-
-    Args:
-        plan: What ``make_plan`` has worked out.
-        function: What is called.
-        args: Its arguments.
-        kwargs: Its keyword arguments.
-        elements: Of an array: the arguments of each element.
 
     Raises:
         InvalidRequest: If the call is too large, or cannot be loaded in a fresh interpreter.
     """
-    kwargs = kwargs or {}
-    call, command = plan.call, plan.description.command
+    call = plan.call
     if isinstance(call, Calls):
-        check_array_size(call, function, elements)
+        check_array_size(call, plan.function, plan.calls)
     else:
-        check_size(len(call), function, args, kwargs)
-    plan = with_source(plan, snapshot=not command)
+        check_size(len(call), plan.function, *plan.calls[0])
+    plan = with_source(plan)
+    container = plan.surroundings.container
+    if container is not None:
+        find_runs_folder(plan.run).mkdir(parents=True, exist_ok=True)  # it is bound
+        container.engine.prepare(container)
     if isinstance(call, Calls):
-        check_array_loads(call, plan.description, function, elements)
-    elif not command:
-        check_loads(call, plan.description, function, args, kwargs)
+        check_array_loads(call, plan.description, plan.function, plan.calls)
+    elif not plan.description.command:
+        check_loads(call, plan.description, plan.function, *plan.calls[0])
     return plan
 
 
-def with_source(plan: Plan, *, snapshot: bool = True) -> Plan:
+def with_source(plan: Plan) -> Plan:
     """Return the plan with the project's source as it is now."""
     directory = Path(plan.description.directory)
-    taken = take_source(directory, find_runs_folder(plan.run), wanted=snapshot and plan.snapshot)
+    taken = take_source(directory, find_runs_folder(plan.run), wanted=plan.snapshot)
     if taken is None:
         return plan
-    description = replace(plan.description, source=asdict(taken.source))
+    description = replace(plan.description, source=dict(vars(taken.source)))
     return replace(plan, description=description, difference=taken.difference)

@@ -6,18 +6,20 @@ The rest of the library loads at the first submission, not at import.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, cast
 
-from helpers.errors import ClusterUnreachable, InvalidRequest, Rejected
+from helpers.submission.short_traceback import ShortTraceback
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
-    from helpers.submission.array import JobArray
-    from helpers.submission.choices import Choice
-    from helpers.submission.clusters import Cluster
-    from helpers.submission.job import Job
+    from helpers.submission.clusters.choice import Cluster
+    from helpers.submission.jobs.array import JobArray
+    from helpers.submission.jobs.job import Job
     from helpers.submission.plan import Plan
+    from helpers.submission.resources.choices import Choice
+    from helpers.submission.resources.settings import CompleteSettings
+    from helpers.submission.sweep import Arguments
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -57,6 +59,8 @@ def submit(function: Callable[..., R], /, *args: Any, **keywords: Any) -> Job[R]
             ``after``: jobs that must have succeeded; ``total_time`` of all attempts together;
             ``profile``: settings by their name; ``requeue``: ``"auto"``, True or False;
             ``slurm``: any sbatch option by its long name;
+            ``container``: the image that the ranks run in: ``"image.sif"``, a folder, ``"docker://…"``;
+            ``launcher``: ``"mpi"`` for the ranks of an MPI program;
             ``cluster``: ``"auto"``, ``"slurm"``, ``"local"`` or ``"inline"``;
             ``dry_run``: show the script, queue nothing.
 
@@ -70,9 +74,10 @@ def submit(function: Callable[..., R], /, *args: Any, **keywords: Any) -> Job[R]
     """
     from helpers.submission.arguments import check_callable, split_keywords
 
-    check_callable(function)
-    ours, theirs = split_keywords(function, keywords)
-    return Executor(**ours).submit(function, *args, **theirs)
+    with ShortTraceback():
+        check_callable(function)
+        ours, theirs = split_keywords(function, keywords)
+        return Executor(**ours).submit(function, *args, **theirs)
 
 
 def submit_array(
@@ -94,13 +99,17 @@ def submit_array(
         Rejected: If Slurm refuses the array, or the first part of one that is larger than it allows.
         ClusterUnreachable: If Slurm is configured here and does not answer.
     """
-    return Executor(**settings).map(function, items, max_running=max_running)
+    from helpers.submission.arguments import check_keywords
+
+    with ShortTraceback():
+        check_keywords("submit_array", settings, note="; the arguments of a call stand in its item: grid(lr=[0.1])")
+        return Executor(**settings).map(function, items, max_running=max_running)
 
 
 class Executor:
     """Submit several functions with the same settings; every argument of ``submit`` goes to the function.
 
-    It is not a pool: nothing waits when it goes out of scope.
+    It is not a pool: nothing waits when it goes out of scope, nor at the end of a ``with``.
 
     Args:
         **settings: The keywords of :func:`submit` that are this library's.
@@ -110,109 +119,81 @@ class Executor:
     """
 
     def __init__(self, **settings: Any) -> None:
-        from helpers.submission.arguments import RESERVED
+        from helpers.submission.arguments import check_keywords
 
-        for name in sorted(set(settings) - set(RESERVED)):
-            import difflib
-
-            near = difflib.get_close_matches(name, RESERVED, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"its keywords are: {', '.join(RESERVED)}"
-            raise InvalidRequest(f"Executor has no keyword {name!r}.", hint=hint)
+        with ShortTraceback():
+            check_keywords("Executor", settings)
         self._settings = settings
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Leave the jobs alone, where a pool would wait for them."""
 
     def submit(self, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         """Submit one call; see :func:`submit`."""
-        from helpers.submission.arguments import check_callable, function_name
-        from helpers.submission.clusters import choose_cluster
-        from helpers.submission.inline import INLINE_SCRIPT, run_inline
-        from helpers.submission.plan import make_plan
-        from helpers.submission.preparation import prepare
-        from helpers.submission.settings import cluster_setting
-
-        check_callable(function)
-        name = cluster_setting(self._settings)
-        if name == "inline":
-            plan = make_plan(function, args, kwargs, cluster=None, settings=self._settings)
-            if self._settings.get("dry_run"):
-                return cast("Job[R]", _preview(plan, INLINE_SCRIPT, None))
-            return run_inline(plan, function, args, kwargs)
-        cluster = choose_cluster(name, call=f"submit({function_name(function)}, …)")
-        plan = make_plan(function, args, kwargs, cluster=cluster, settings=self._settings)
-        script = cluster.script(
-            plan.run,
-            plan.resources,
-            job_name=plan.description.name,
-            setup=plan.setup,
-            requeue=plan.requeue_allowed,
-        )
-        if self._settings.get("dry_run"):
-            return cast("Job[R]", _preview(plan, script, cluster))
-        return _queue(prepare(plan, function, args, kwargs), script, cluster)
+        with ShortTraceback():
+            return cast("Job[R]", self._submit(function, [(args, kwargs)]))
 
     def map(
         self, function: Callable[..., R], items: Iterable[Any], /, *, max_running: int | None = None
     ) -> JobArray[R]:
         """Submit one call for each item, as one job array; see :func:`submit_array`."""
-        from helpers.submission.arguments import check_callable, function_name
-        from helpers.submission.clusters import choose_cluster
-        from helpers.submission.plan import make_plan
-        from helpers.submission.preparation import prepare
-        from helpers.submission.settings import cluster_setting
         from helpers.submission.sweep import read_calls
 
+        with ShortTraceback():
+            calls = read_calls(items)
+            return cast("JobArray[R]", self._submit(function, calls, is_array=True, max_running=max_running))
+
+    def _submit(
+        self,
+        function: Callable[..., Any],
+        calls: Sequence[Arguments],
+        *,
+        is_array: bool = False,
+        max_running: int | None = None,
+    ) -> Job[Any] | JobArray[Any] | Preview:
+        """Submit calls: one path for a job and for an array, which differ in their folder and in what queues them."""
+        from helpers.submission.arguments import check_callable, function_name
+        from helpers.submission.clusters.choice import choose_cluster, say_no_slurm
+        from helpers.submission.clusters.inline import INLINE_SCRIPT
+        from helpers.submission.plan import make_plan
+        from helpers.submission.preparation import prepare
+        from helpers.submission.queueing import queue, write_script
+        from helpers.submission.resources.settings import complete_settings
+
         check_callable(function)
-        calls = read_calls(items)
-        name = cluster_setting(self._settings)
-        if name == "inline":
-            return _run_inline_one_by_one(self, function, calls)
-        cluster = choose_cluster(name, call=f"submit_array({function_name(function)}, …)")
+        settings = complete_settings(self._settings)
+        cluster = None if settings.cluster == "inline" else choose_cluster(settings.cluster)
+        if cluster is None and not self._settings.get("dry_run"):
+            return _run_inline(function, calls, settings, is_array=is_array)
         plan = make_plan(
-            function, (), {}, cluster=cluster, settings=self._settings, elements=calls, max_running=max_running
+            function, calls, cluster=cluster, complete=settings, is_array=is_array, max_running=max_running
         )
-        script = cluster.script(
-            plan.run,
-            plan.resources,
-            job_name=plan.description.name,
-            setup=plan.setup,
-            requeue=plan.requeue_allowed,
-            is_array=True,
-        )
-        if self._settings.get("dry_run"):
-            return cast("JobArray[R]", _preview(plan, script, cluster))
-        return _queue_array(prepare(plan, function, elements=calls), script, cluster)
+        if cluster is not None and (settings.cluster, cluster.name) == ("auto", "local"):
+            say_no_slurm(f"submit{'_array' if is_array else ''}({function_name(function)}, …)")
+        script = INLINE_SCRIPT if cluster is None else write_script(plan, cluster)
+        if cluster is None or self._settings.get("dry_run"):
+            return _preview(plan, script, cluster)
+        return queue(prepare(plan), script, cluster)
 
 
-def _run_inline_one_by_one(
-    executor: Executor, function: Callable[..., Any], calls: list[tuple[tuple[Any, ...], dict[str, Any]]]
-) -> JobArray[Any]:
-    from helpers.submission.array import JobArray
+def _run_inline(
+    function: Callable[..., Any], calls: Sequence[Arguments], settings: CompleteSettings, *, is_array: bool
+) -> Job[Any] | JobArray[Any]:
+    """Run one call after another, once all are checked, each with a run folder of its own."""
+    from helpers.submission.clusters.inline import run_inline
+    from helpers.submission.jobs.array import JobArray
+    from helpers.submission.plan import make_plan
 
-    jobs = [executor.submit(function, *args, **kwargs) for args, kwargs in calls]
-    return JobArray(jobs[0].folder.parent, jobs)
-
-
-def _queue_array(plan: Plan, script: str, cluster: Cluster) -> JobArray[Any]:
-    import shutil
-    import sys
-
-    from helpers.submission.array import record_array, watch_array
-
-    plan.write(script)
-    count = len(plan.description.elements)
-    try:
-        chunks = cluster.queue_array(plan.run, count, plan.description.max_running, after=plan.after.option)
-    except (Rejected, ClusterUnreachable):
-        shutil.rmtree(plan.run.path)
-        raise
-    ids = record_array(plan.run, chunks)
-    where = plan.resources.sentence() if cluster.name == "slurm" else "this machine"
-    numbers = ", ".join(job_id for job_id, _ in chunks)
-    print(f"helpers: job array {numbers} · {count} × {where} · {plan.run.path}", file=sys.stderr)
-    return watch_array(plan.run, plan.description, cluster, ids)
+    plans = [make_plan(function, [one], cluster=None, complete=settings) for one in calls]
+    jobs = [run_inline(plan) for plan in plans]
+    return JobArray(jobs[0].folder.parent, jobs) if is_array else jobs[0]
 
 
 def _preview(plan: Plan, script: str, cluster: Cluster | None) -> Preview:
-    from helpers.submission.choices import as_comments, choices_of
+    from helpers.submission.resources.choices import as_comments, choices_of
 
     preview = Preview(
         script=script,
@@ -223,25 +204,3 @@ def _preview(plan: Plan, script: str, cluster: Cluster | None) -> Preview:
     print(script, f"# {preview.sentence}", *as_comments(preview.choices), sep="\n")
     print(*([f"# {preview.estimate}"] if preview.estimate else []), "# dry run: nothing was queued", sep="\n")
     return preview
-
-
-def _queue(plan: Plan, script: str, cluster: Cluster) -> Job[Any]:
-    import shutil
-    import sys
-
-    from helpers.runtime.status import record_attempt
-    from helpers.submission.job import Job
-    from helpers.submission.watcher import watcher
-
-    plan.write(script)
-    try:
-        job_id = cluster.queue(plan.run, after=plan.after.option)
-    except (Rejected, ClusterUnreachable):
-        shutil.rmtree(plan.run.path)
-        raise
-    record_attempt(plan.run, durable=False, event="queued", attempt=0, job_id=job_id, step=None)
-    where = plan.resources.sentence() if cluster.name == "slurm" else "this machine"
-    print(f"helpers: job {job_id} · {where} · {plan.run.path}", file=sys.stderr)
-    job: Job[Any] = Job(plan.run.path, cluster, job_id)
-    watcher.watch(job)
-    return job

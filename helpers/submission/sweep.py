@@ -9,6 +9,9 @@ from typing import Any
 
 from helpers.errors import InvalidRequest
 
+Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+"""The positional and the keyword arguments of one call."""
+
 
 @dataclass(frozen=True)
 class call:  # noqa: N801 -- it is used like a function: call(lr=0.1)
@@ -40,12 +43,20 @@ def grid(**values: Iterable[Any]) -> list[call]:
     return [call(**dict(zip(values, combination, strict=True))) for combination in combinations]
 
 
-def read_calls(items: Iterable[Any]) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
+def read_calls(items: Iterable[Any]) -> list[Arguments]:
     """Return the arguments of each item: of a :class:`call` its own; any other item is the one argument.
 
     Raises:
-        InvalidRequest: If there is none.
+        InvalidRequest: If there is none, or they are no list: a text would be taken apart into letters, a dictionary
+            into its keys.
     """
+    if isinstance(items, call):
+        raise InvalidRequest("An array takes a list of calls; got one call.", hint="[call(…)], or submit() for one job")
+    if isinstance(items, str | bytes | Mapping) or not isinstance(items, Iterable):
+        raise InvalidRequest(
+            f"An array takes a list of items, one for each call; got {items!r:.80}.",
+            hint=f"grid({next(iter(items), 'seed')}=[…])" if isinstance(items, Mapping) else f"[{items!r:.80}]",
+        )
     calls = [(item.args, item.kwargs) if isinstance(item, call) else ((item,), {}) for item in items]
     if not calls:
         raise InvalidRequest("There is nothing to submit: the list of items is empty.", hint="grid(seed=range(3))")

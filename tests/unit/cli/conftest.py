@@ -1,19 +1,14 @@
-"""Give each test a folder with a small script, runs of its own, and a Slurm made of shell scripts."""
+"""Give each test a folder with a small script, runs of its own, and a Slurm that holds its jobs."""
 
-import os
 import sys
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner, Result
 
-from helpers.errors import ClusterUnreachable
-from helpers.submission import slurm_cluster
-from helpers.submission.slurm_cluster import SlurmCluster
-from helpers.submission.slurm_queue import _STATES, Observation
+from helpers.testing import FakeSlurm
+from tests.gpu_driver.cards import cards  # noqa: F401 -- a fixture
 
 SCRIPT = """
 import sys
@@ -70,60 +65,11 @@ def command() -> Command:
     return lambda *words: CliRunner().invoke(app, list(words))
 
 
-@dataclass
-class FakeSlurm:
-    """A cluster that takes every job, runs none, and says of them what a test wants."""
-
-    folder: Path
-    known: dict[str, Observation] = field(default_factory=dict)
-    questions: list[list[str]] = field(default_factory=list)
-    is_silent: bool = False
-
-    def says(self, **states: tuple[str, str]) -> None:
-        """Let it know these jobs: ``job_1=("PENDING", "Priority")``, in Slurm's words."""
-        self.known = {
-            name.removeprefix("job_"): Observation(state=_STATES[word], word=word, reason=reason)
-            for name, (word, reason) in states.items()
-        }
-
-    def observe(self, job_ids: Iterable[str]) -> dict[str, Observation]:
-        """Stand for ``squeue`` and ``sacct``."""
-        self.questions.append(sorted(job_ids))
-        if self.is_silent:
-            raise ClusterUnreachable("squeue: Unable to contact slurm controller", hint="sinfo")
-        return {job_id: self.known[job_id] for job_id in self.questions[-1] if job_id in self.known}
-
-    def install(self, name: str, body: str) -> None:
-        """Make a command, which notes how it is called."""
-        file = self.folder / name
-        file.write_text(f'#!/bin/bash\necho "{name} $*" >> {self.folder}/calls\n{body}\n')
-        file.chmod(0o755)
-
-    def calls(self, name: str) -> list[str]:
-        """Return how a command has been called."""
-        file = self.folder / "calls"
-        lines = file.read_text().splitlines() if file.exists() else []
-        return [line.removeprefix(f"{name} ") for line in lines if line.startswith(f"{name} ")]
-
-
 @pytest.fixture
-def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
-    """Make this process a client of a cluster of shell scripts."""
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    fake = FakeSlurm(folder)
-    start = "sbatch: Job 1 to start at 2030-01-02T03:04:05 using 1 processors on nodes n1 in partition p"
-    fake.install(
-        "sbatch",
-        f"case $1 in --test-only) echo '{start}' >&2; exit;; esac\necho x >> {folder}/ids; wc -l < {folder}/ids",
-    )
-    fake.install("scancel", "true")
-    fake.install("scontrol", "echo 'ClusterName = fake'")
-    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
-    monkeypatch.setenv("SLURM_CONF", str(folder / "slurm.conf"))
-    monkeypatch.setattr(slurm_cluster, "current_inventory", lambda _conf: SimpleNamespace(cluster="fake"))
-    monkeypatch.setattr(SlurmCluster, "settle", lambda _self, request: request.settle())
-    monkeypatch.setattr("helpers.submission.slurm_queue.observe", fake.observe)
-    monkeypatch.setattr("helpers.submission.watcher.Watcher.watch", lambda *_: None)  # no job here ever ends
-    monkeypatch.setattr("helpers.cli.runs._SETTLE_S", 0.2)  # there is no job whose word could be on its way
-    return fake
+def slurm(fake_slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
+    """Make this process a client of a cluster that starts no job before ``release_queue``."""
+    fake_slurm.hold_queue()
+    monkeypatch.setattr("helpers.submission.jobs.watcher.Watcher.watch", lambda *_: None)  # the command alone asks
+    # there is no job whose word could be on its way
+    monkeypatch.setattr("helpers.submission.jobs.settling._SETTLE_S", 0.2)
+    return fake_slurm

@@ -1,7 +1,10 @@
 """``gpus``, ``shell``, ``notebook``, ``gc``: what they print, and what they refuse."""
 
 import json
-import time
+import os
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,13 +12,16 @@ from types import SimpleNamespace
 import pytest
 from typer.testing import Result
 
-from helpers.submission import session
-from helpers.submission.inventory import Inventory, NodeGroup, Partition
-from tests.unit.cli.conftest import FakeSlurm
+from helpers.runtime.gpus.lease import new_ticket, wait_for_gpus
+from helpers.runtime.gpus.nvml import list_gpus
+from helpers.runtime.gpus.queue import GpuQueue, leases_folder
+from helpers.testing import FakeSlurm, Node, Partition, Settings
+from tests.gpu_driver.cards import Cards
+from tests.unit.cli.conftest import SCRIPT
 from tests.unit.cli.terminal import helpers_on_terminal
+from tests.waiting import wait_for
 
 Command = Callable[..., Result]
-NODE = "NodeName=g1 CPUAlloc=0 CPUTot=8 Gres=gpu:a100:4 GresUsed=gpu:a100:1(IDX:0) State=MIXED Partitions=gpu"
 LAB = """
 import http.server, os, sys
 port = int(next(word for word in sys.argv if word.startswith("--port=")).partition("=")[2])
@@ -24,36 +30,26 @@ http.server.HTTPServer(("127.0.0.1", port), http.server.SimpleHTTPRequestHandler
 """
 
 
-def wait_until(what: Callable[[], bool], *, within_s: float = 20) -> None:
-    deadline = time.monotonic() + within_s
-    while not what():
-        assert time.monotonic() < deadline, "that did not happen in time"
-        time.sleep(0.1)
-
-
 @pytest.fixture
-def partitions(slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
-    """A cluster with one partition."""
-    nodes = (NodeGroup(count=1, usable=1, cpus=8, mem_mb=8000, gpus={"a100": 4}),)
-    gpu = Partition(
-        name="gpu", is_default=True, is_up=True, max_time_min=None, default_time_min=None, max_nodes=None,
-        exclusive=False, preemptible=False, nodes=nodes,
-    )  # fmt: skip
-    inventory = Inventory(cluster="demo", partitions=(gpu,), max_array_size=1001, requeue_allowed=True)
-    monkeypatch.setattr(session, "current_inventory", lambda _: inventory)
-    slurm.install("scontrol", f"echo '{NODE}'")
-    return slurm
+def fake_slurm_settings() -> Settings:
+    """A cluster with one node in one partition."""
+    nodes = (Node(name="g1", gpus={"a100": 4}),)
+    return Settings(nodes=nodes, partitions=(Partition(name="gpu", is_default=True),))
 
 
 class TestGpus:
-    def test_a_table_for_people_and_a_list_for_programs(self, command: Command, partitions: FakeSlurm) -> None:
+    def test_a_table_for_people_and_a_list_for_programs(self, command: Command, slurm: FakeSlurm) -> None:
         """One question to the controller."""
+        slurm.release_queue()
+        command("submit", "script:sleep", "--gpus", "a100:1")
+        slurm.wait_for("1", "RUNNING")
+        asked = len(slurm.calls("scontrol"))
         lines = command("gpus").stdout.splitlines()
         assert [line.split() for line in lines[1:]] == [["gpu", "a100", "1", "4", "1", "0", "3", "3"]]
-        assert len(partitions.calls("scontrol")) == 1
+        assert len(slurm.calls("scontrol")) == asked + 1
         assert json.loads(command("gpus", "--json").stdout)[0]["free"] == 3
 
-    @pytest.mark.usefixtures("partitions")
+    @pytest.mark.usefixtures("slurm")
     def test_a_partition_without_gpus_is_refused(self, command: Command) -> None:
         """An empty table would look like a full cluster."""
         refused = command("gpus", "--partition", "cpu")
@@ -63,8 +59,36 @@ class TestGpus:
         )
 
 
+class TestGpusOfThisMachine:
+    @pytest.fixture(autouse=True)
+    def _no_slurm(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("helpers.submission.clusters.choice.slurm_is_configured", lambda *_: False)
+
+    def test_who_holds_what_and_who_waits(self, command: Command, cards: Cards) -> None:
+        """With the run folder, to look at; and as data."""
+        cards.are([{"uuid": "GPU-0", "busy": 7}, {"uuid": "GPU-1", "processes": [[1, 900]]}])
+        queue = GpuQueue(leases_folder(os.environ))
+        held, waiting = (new_ticket({}, list_gpus(), job=job, folder="/r", wants=1) for job in ("local-1", "local-2"))
+        lease = wait_for_gpus(queue, held, is_stopped=lambda: False, tell=print)
+        assert lease is not None
+        with queue.locked():
+            descriptor, _ = queue.add(waiting)
+        lines = [line.split() for line in command("gpus").stdout.splitlines()]
+        assert lines[1][:8] == ["0", "NVIDIA", "H200", "140G", "0.0G", "7%", "local-1", "of"]
+        assert lines[2][6:] == ["no", "lease", "pid", "1", "of", "root", "with", "900", "MiB"]
+        assert [line[0] for line in lines[-2:]] == ["job", "local-2"]
+        record = json.loads(command("gpus", "--json").stdout)
+        assert (record[0]["held_by"]["job"], record[0]["held_by"]["pid"]) == ("local-1", os.getpid())
+        os.close(descriptor)
+        lease.give_back()
+
+    def test_no_gpus_are_said(self, command: Command, cards: Cards) -> None:
+        """An empty table says nothing."""
+        assert "there are no GPUs" in command("gpus").stderr
+
+
 class TestShell:
-    @pytest.mark.usefixtures("partitions")
+    @pytest.mark.usefixtures("slurm")
     def test_a_dry_run_shows_the_command(self, command: Command) -> None:
         """To be changed and pasted."""
         shown = command("shell", "--gpus", "1", "--time", "2h", "--dry-run", "--", "python", "a b.py")
@@ -72,7 +96,7 @@ class TestShell:
         assert shown.stdout.endswith(" --time=120 --gpus-per-node=1 --pty python 'a b.py'\n")
         assert json.loads(command("shell", "--dry-run", "--json").stdout)[0] == "srun"
 
-    @pytest.mark.usefixtures("partitions")
+    @pytest.mark.usefixtures("slurm")
     def test_without_a_terminal_it_is_refused(self, command: Command) -> None:
         """It would hold a node and say nothing."""
         refused = command("shell")
@@ -80,7 +104,7 @@ class TestShell:
 
     def test_without_slurm_it_is_refused(self, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
         """There is nowhere to go."""
-        monkeypatch.setattr("helpers.submission.clusters.slurm_is_configured", lambda *_: False)
+        monkeypatch.setattr("helpers.submission.clusters.choice.slurm_is_configured", lambda *_: False)
         assert command("shell").exit_code == 2
 
 
@@ -115,7 +139,13 @@ class TestNotebook:
         assert address.stat().st_mode & 0o777 == 0o600
         assert json.loads(address.read_text())["token"] in found["url"]
         command("cancel", found["id"])
-        wait_until(lambda: json.loads(command("show", found["id"], "--json").stdout)["state"] == "CANCELLED")
+        wait_for(lambda: json.loads(command("show", found["id"], "--json").stdout)["state"] == "CANCELLED")
+
+    @pytest.mark.usefixtures("lab")
+    def test_a_dry_run_for_a_program_is_json(self, command: Command) -> None:
+        """It was the batch script."""
+        shown = command("notebook", "--cluster", "local", "--dry-run", "--json")
+        assert (shown.exit_code, "helpers.runtime" in json.loads(shown.stdout)["script"]) == (0, True)
 
     def test_from_a_node_it_takes_a_tunnel(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """By the login node, to the port that was free there."""
@@ -131,11 +161,27 @@ class TestNotebook:
         assert _tunnel(where, 8888, on_slurm=False) is None
 
 
+@pytest.fixture(scope="module")
+def two_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of runs: one that succeeded, and one that failed."""
+    folder = tmp_path_factory.mktemp("two")
+    (folder / "script.py").write_text(SCRIPT)
+    for words in (["script:nothing"], ["script:fail", "7"]):
+        command = [sys.executable, "-m", "helpers.cli", "submit", "--cluster", "local", "--wait", *words]
+        subprocess.run(
+            command,
+            cwd=folder,
+            env=os.environ | {"PWD": str(folder), "HELPERS_RUNS": str(folder / "runs")},
+            capture_output=True,
+            check=False,
+        )
+    return folder / "runs"
+
+
 class TestGc:
     @pytest.fixture(autouse=True)
-    def _runs(self, command: Command) -> None:
-        command("submit", "script:nothing", "--cluster", "local", "--wait")
-        command("submit", "script:fail", "7", "--cluster", "local", "--wait")
+    def _runs(self, two_runs: Path, tmp_path: Path) -> None:
+        shutil.copytree(two_runs, tmp_path / "runs", symlinks=True)
 
     def test_it_lists_and_removes_nothing(self, command: Command) -> None:
         """A look must be safe."""

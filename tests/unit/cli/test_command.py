@@ -6,7 +6,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,14 +14,9 @@ import pytest
 import typer
 from typer.testing import Result
 
+from tests.waiting import wait_for
+
 Command = Callable[..., Result]
-
-
-def wait_until(what: Callable[[], bool], *, within_s: float = 20) -> None:
-    deadline = time.monotonic() + within_s
-    while not what():
-        assert time.monotonic() < deadline, "that did not happen in time"
-        time.sleep(0.1)
 
 
 def record_of(command: Command, job: str) -> dict[str, Any]:
@@ -104,14 +98,14 @@ def test_submit_status_logs_cancel_agree(command: Command) -> None:
     submitted = command("submit", "script:sleep", "--cluster", "local", "--name", "nap")
     job = submitted.stdout.strip()
     assert re.fullmatch(r"local-\d+", job)
-    wait_until(lambda: "asleep" in command("logs", job, "--rank", "0").stdout)
+    wait_for(lambda: "asleep" in command("logs", job, "--rank", "0").stdout)
 
     running = record_of(command, job)
     assert (running["id"], running["name"], running["state"], running["attempt"]) == (job, "nap", "RUNNING", 0)
     assert 0 < running["seconds"] < 60
 
     assert command("cancel", job).stdout == f"{job} is asked to end\n"
-    wait_until(lambda: record_of(command, job)["state"] == "CANCELLED")
+    wait_for(lambda: record_of(command, job)["state"] == "CANCELLED")
     assert command("cancel", job).stdout == f"{job} has ended before: CANCELLED\n"
 
     shown = command("status", job).stdout
@@ -223,7 +217,7 @@ def test_ctrl_c_leaves_the_job_alone_and_says_how_to_end_it(command: Command) ->
     assert following.stdout is not None
     assert [following.stdout.readline() for _ in range(2)] == ["imported\n", "asleep\n"]
     following.send_signal(signal.SIGINT)
-    _, said = following.communicate(timeout=20)
+    _, said = following.communicate(timeout=60)
     job = json.loads(command("status", "--json").stdout)[0]["id"]
     assert following.returncode == 130
     assert said.endswith(f"job {job} goes on; back to it: helpers logs -f {job}   end it: helpers cancel {job}\n")
@@ -243,5 +237,5 @@ def test_a_reader_that_leaves_early_is_no_error(command: Command) -> None:
     printing.stdout.readline()
     printing.stdout.close()
     assert printing.stderr.read() == ""
-    assert printing.wait(timeout=20) == 1
+    assert printing.wait(timeout=60) == 1
     printing.stderr.close()

@@ -38,7 +38,8 @@ def test_explain_shows_each_value_with_its_origin(command: Command, settings: Pa
     shown = rows(command("config", "explain").stdout)
     assert ["partition", "gpu", f"{settings}:2"] in shown
     assert ["storage.runs", "runs", "library"] in shown
-    assert ["account", "-", "nobody says; left to the cluster"] in shown
+    assert ["account", "-", "not set; Slurm's default, or what fits the job best"] in shown
+    assert ["precision", "-", "not set"] in shown  # it was called "left to the cluster", which knows nothing of it
     assert ["slurm.mail-type", "not", f"asked for  {settings}:3"] in shown
     assert ["profiles:", "big"] in shown
 

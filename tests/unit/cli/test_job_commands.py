@@ -2,7 +2,6 @@
 
 import json
 import re
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typer.testing import Result
 
 from helpers.cli.completion import complete_job
 from tests.unit.cli.terminal import helpers_on_terminal
+from tests.waiting import wait_for
 
 Command = Callable[..., Result]
 TWICE = '[ "$HELPERS_ATTEMPT" = 1 ] || { echo first; exit 75; }; echo second'
@@ -22,24 +22,17 @@ def newest(command: Command) -> dict[str, Any]:
     return record
 
 
-def wait_until(what: Callable[[], bool], *, within_s: float = 20) -> None:
-    deadline = time.monotonic() + within_s
-    while not what():
-        assert time.monotonic() < deadline, "that did not happen in time"
-        time.sleep(0.1)
-
-
 def test_a_rerun_prints_the_new_id(command: Command) -> None:
     """What a script goes on with."""
     command("submit", "script:main", "--cluster", "local", "--wait")
     first = newest(command)
     again = command("rerun", first["id"])
     assert again.exit_code == 0
-    wait_until(lambda: newest(command)["state"] == "COMPLETED")
+    wait_for(lambda: newest(command)["state"] == "COMPLETED")
     assert newest(command)["id"] == again.stdout.strip() != first["id"]
     record = json.loads(command("rerun", first["id"], "--json").stdout)[0]
     assert sorted(record) == ["folder", "id"]
-    wait_until(lambda: newest(command)["state"] == "COMPLETED")
+    wait_for(lambda: newest(command)["state"] == "COMPLETED")
 
 
 def test_a_resume_without_a_checkpoint_is_refused(command: Command) -> None:
@@ -62,7 +55,7 @@ def test_a_resumed_run_keeps_its_folder(command: Command) -> None:
     assert before["state"] == "FAILED"
     resumed = command("resume", before["id"], "--json")
     assert json.loads(resumed.stdout)[0]["folder"] == before["folder"]
-    wait_until(lambda: newest(command)["state"] == "COMPLETED")
+    wait_for(lambda: newest(command)["state"] == "COMPLETED")
     assert newest(command)["attempt"] == 3
 
 
@@ -74,10 +67,23 @@ def test_an_unknown_job_is_refused(command: Command, name: str) -> None:
     assert "There is no run '4711'" in refused.stderr
 
 
+@pytest.mark.parametrize("text", ["{cut off", "[]", "{}"])
+@pytest.mark.parametrize("words", [["show"], ["show", "--json"], ["status"], ["logs"], ["cancel"], ["rerun"]])
+def test_a_run_that_cannot_be_read_is_an_error(command: Command, words: list[str], text: str) -> None:
+    """Asked for by name, it was a traceback, or nothing and a 0."""
+    command("submit", "script:nothing", "--cluster", "inline")
+    folder = newest(command)["folder"]
+    (Path(folder) / "run.json").write_text(text)
+    refused = command(words[0], folder, *words[1:])
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert refused.stderr.startswith(f"error: {folder}/run.json cannot be read: ")
+
+
 def test_show_tells_everything_of_one_job(command: Command) -> None:
     """Call, attempts, cause, cure, code, log; one page."""
     command("submit", "script:fail", "lr=7", "--cluster", "local", "--wait")
-    job = newest(command)["id"]
+    job, folder = newest(command)["id"], Path(newest(command)["folder"])
+    wait_for((folder / "provenance.json").exists, "the record, which a process beside the job writes")
     shown = command("show", job).stdout
     for text in ("script.fail(lr=7)", "error: ValueError: lr is 7", "python.version", "==> logs/0/0.err <=="):
         assert text in shown
@@ -93,6 +99,8 @@ def test_show_gives_programs_one_object(command: Command) -> None:
     assert (record["id"], record["submission"]["name"], record["state"]) == (job, "nothing", "COMPLETED")
     assert {"ledger", "provenance", "ending"} <= set(record)
     assert command("show", job, "--script").stdout == (Path(record["folder"]) / "submission.sh").read_text()
+    refused = command("show", job, "--script", "--json")
+    assert (refused.exit_code, f"hint: helpers show {job} --script" in refused.stderr) == (2, True)
 
 
 def test_logs_of_one_attempt(command: Command) -> None:
@@ -108,9 +116,22 @@ def test_logs_of_one_attempt(command: Command) -> None:
 
 def test_watch_needs_a_terminal(command: Command) -> None:
     """In a file it would be a heap of tables."""
+    command("submit", "script:nothing", "--cluster", "inline")
     refused = command("status", "--watch")
     assert refused.exit_code == 2
     assert "--watch needs a terminal" in refused.stderr
+
+
+def test_a_table_of_no_runs_is_not_kept(command: Command) -> None:
+    """It was a traceback on a terminal."""
+    shown, code = helpers_on_terminal("status", "--watch")
+    assert (shown.startswith("helpers: no runs in "), code) == (True, 0)
+
+
+def test_a_table_that_is_kept_is_no_json(command: Command) -> None:
+    """A program that asked for JSON got a table."""
+    refused = command("status", "--watch", "--json")
+    assert (refused.exit_code, "hint: helpers status --json" in refused.stderr) == (2, True)
 
 
 def test_watch_keeps_the_table_until_all_have_ended(command: Command) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from typer.testing import Result
 
-from tests.unit.cli.conftest import FakeSlurm
+from helpers.testing import FakeSlurm
 
 Command = Callable[..., Result]
 
@@ -24,6 +24,7 @@ def test_a_program_that_fails_fails_the_command(command: Command) -> None:
     assert "sh ended with exit code 6" in done.stderr
     shown = command("status", json.loads(command("status", "--json").stdout)[0]["id"]).stdout
     assert "call         sh -c 'exit 6'\n" in shown
+    assert "state        FAILED (exit code 6)\n" in shown
 
 
 @pytest.mark.parametrize("words", [("script:main", "--", "3"), ("--cluster", "local", "script:main", "--", "3")])
@@ -44,6 +45,6 @@ def test_the_scripts_words_are_those_of_a_program(command: Command, slurm: FakeS
     """One process for the node's GPUs, no signal; nothing is queued."""
     done = command("submit", "--gpus", "4", "--dry-run", "--", "sh", "fit.sh")
     assert done.exit_code == 0
-    assert "-m helpers.runtime.command\n" in done.stdout
+    assert "-m helpers.runtime.rank.command\n" in done.stdout
     assert "#SBATCH --ntasks-per-node=1\n" in done.stdout
-    assert not (slurm.folder / "ids").exists()  # nothing is queued
+    assert slurm.jobs() == []

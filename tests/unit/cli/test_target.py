@@ -1,5 +1,6 @@
 """``module:function`` finds what ``python -m`` would, and says what is wrong where it does not."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -41,11 +42,11 @@ def test_the_nearest_module_is_sought_in_its_package(project: Path) -> None:
 
 def test_a_module_that_breaks_shows_its_own_lines_only(project: Path) -> None:
     """The user's line is what has to change; thirty lines of import machinery hide it."""
-    (project / "broken_one.py").write_text("import no_such_package\n")
+    (project / "broken_one.py").write_text("import script.no_such_part\n")
     with pytest.raises(InvalidRequest) as refused:
         load_function("broken_one:main")
     shown = refused.value.message
-    assert "No module named 'no_such_package'" in shown
+    assert "No module named 'script.no_such_part'" in shown
     assert 'broken_one.py", line 1' in shown
     assert "importlib" not in shown
 
@@ -69,3 +70,36 @@ def test_a_method_can_be_named(project: Path) -> None:
     """A function may live in a class."""
     (project / "holder.py").write_text("class A:\n    @staticmethod\n    def go():\n        return 5\n")
     assert load_function("holder:A.go")() == 5
+
+
+def test_a_module_that_needs_what_is_not_installed_says_so(project: Path) -> None:
+    """A traceback inside the error, and a hint that shows it again, help nobody."""
+    file = project / "needs_missing.py"
+    file.write_text("\nimport pandaz.frames\n")
+    with pytest.raises(InvalidRequest) as refused:
+        load_function("needs_missing:main")
+    assert refused.value.message == (
+        f"needs_missing needs 'pandaz', which is not installed in {sys.executable} ({file}, line 2)."
+    )
+    assert refused.value.hint == (
+        f"{sys.executable} -m pip install pandaz; in a project, add it to the dependencies in pyproject.toml, "
+        "then: make setup"
+    )
+
+
+@pytest.mark.parametrize(
+    ("target", "hint"),
+    [
+        ("wave_fit.wave", "helpers submit wave_fit.wave:quick"),
+        ("wave_fit.wave.quick", "helpers submit wave_fit.wave:quick"),
+        ("wave_fit", "helpers submit wave_fit:main"),
+    ],
+)
+def test_a_module_without_a_function_is_told_one_of_its_own(project: Path, target: str, hint: str) -> None:
+    """``wave_fit:wave`` was suggested, and is a module."""
+    (project / "wave_fit").mkdir()
+    (project / "wave_fit" / "__init__.py").write_text("raise AssertionError('imported for a hint')\n")
+    (project / "wave_fit" / "wave.py").write_text("def _inner(): ...\ndef quick(a): ...\ndef slow(a): ...\n")
+    with pytest.raises(InvalidRequest) as refused:
+        load_function(target)
+    assert refused.value.hint == hint

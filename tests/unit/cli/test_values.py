@@ -1,6 +1,8 @@
 """What is typed after the function becomes the value that was meant, or is refused."""
 
-from typing import Any
+import enum
+from pathlib import Path
+from typing import Any, Literal
 
 import pytest
 
@@ -12,6 +14,7 @@ from helpers.cli.values import (
     split_words,
 )
 from helpers.errors import InvalidRequest
+from helpers.submission.arguments import check_call
 
 
 def train(data: Any = None, lr: float = 0.1, version: str = "", gpu_kind: str = "") -> None:
@@ -92,6 +95,82 @@ def test_a_name_near_an_option_is_left_to_a_function_that_takes_anything() -> No
     assert parse_call(takes_anything, split_words(["times=4"])) == ((), {"times": 4})
 
 
+def test_an_argument_that_is_remembered_wrongly_is_no_option() -> None:
+    """``--setup`` was suggested for ``steps``: it runs what it is given as a shell line."""
+
+    def quick(a: int, *, fail: bool = False) -> None:
+        """Stand for a user's function."""
+
+    args, kwargs = parse_call(quick, split_words(["steps=abc"]))
+    with pytest.raises(InvalidRequest) as refused:
+        check_call(quick, args, kwargs)
+    assert refused.value.hint == "its arguments are: a, fail"
+
+
+class Colour(enum.Enum):
+    """Stand for a user's enumeration."""
+
+    RED = "r"
+    BLUE = 2
+
+
+def annotated(
+    a: int = 0,
+    lr: "float" = 0.1,
+    *,
+    fast: bool = False,
+    place: Path = Path(),
+    how: Literal["sum", 2] = "sum",
+    colour: Colour = Colour.RED,
+    some: int | None = None,
+) -> None:
+    """Stand for a user's function."""
+
+
+@pytest.mark.parametrize(
+    ("word", "value"),
+    [
+        ("a=3", 3),
+        ("a=None", None),
+        ("lr=1", 1),
+        ("lr=inf", float("inf")),
+        ("fast=true", True),
+        ("fast=0", 0),
+        ("place=007", Path("007")),
+        ("how=sum", "sum"),
+        ("how=2", 2),
+        ("colour=RED", Colour.RED),
+        ("colour=r", Colour.RED),
+        ("colour=2", Colour.BLUE),
+        ("some=abc", "abc"),
+    ],
+)
+def test_a_value_is_read_as_its_parameter_is_annotated(word: str, value: object) -> None:
+    """What an annotation leaves open stays as it was typed."""
+    read = parse_call(annotated, split_words([word]))[1]
+    assert list(read.values()) == [value]
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("a=abc", "a is an int; got 'abc'."),
+        ("a=1.5", "a is an int; got '1.5'."),
+        ("a=true", "a is an int; got 'true'."),
+        ("abc", "a is an int; got 'abc'."),
+        ("lr=fast", "lr is a float; got 'fast'."),
+        ("fast=yes", "fast is a bool; got 'yes'."),
+        ("how=mean", "how is one of sum, 2; got 'mean'."),
+        ("colour=green", "colour is one of RED, BLUE, r, 2; got 'green'."),
+    ],
+)
+def test_a_value_of_another_kind_is_refused_at_once(word: str, message: str) -> None:
+    """It failed in the job, hours later."""
+    with pytest.raises(InvalidRequest) as refused:
+        parse_call(annotated, split_words([word]))
+    assert refused.value.message == message
+
+
 def test_sbatch_options_stay_text() -> None:
     """A date or a list of nodes is Slurm's to read; only flags and removals have words of their own."""
     words = ["constraint=h100", "begin=16:00", "exclude=1,2", "exclusive", "--hold=true", "mail-user=none"]
@@ -113,7 +192,12 @@ def test_an_sbatch_option_without_a_name_is_refused() -> None:
         ('gpus=4 or gpus="a100:4"', "--gpus 4 or --gpus a100:4"),
         ('mem="64G"', "--mem 64G"),
         ("submit(…, dry_run=True) shows the script", "--dry-run shows the script"),
+        ('slurm={"mail-type": "END"}', "--slurm mail-type=END"),
+        ("use gpus= instead", "use --gpus instead"),
+        ('setup=["module load R"]', "--setup 'module load R'"),
+        ('total_time="7d"', "--total-time 7d"),
         ("submit(…, processes=2)  # gpus left out", "--processes 2  # gpus left out"),
+        ("it is set by requeue=False", "it is set by --no-requeue"),
         ("make a Checkpointer, or submit with requeue=True", "make a Checkpointer, or submit with --requeue"),
         ('submit_array(train, grid(), gpus="2g.10gb:1")', 'submit_array(train, grid(), gpus="2g.10gb:1")'),
         ("did you mean lr?", "did you mean lr?"),

@@ -5,9 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from helpers.submission import slurm_cluster
-from helpers.submission.slurm_cluster import SlurmCluster
+from helpers.submission.clusters import slurm as slurm_cluster
+from helpers.submission.clusters.slurm import SlurmCluster
 from tests.cluster.client import foreign_variables
+from tests.gpu_driver.cards import cards  # noqa: F401 -- a fixture
 
 
 @pytest.fixture(autouse=True)

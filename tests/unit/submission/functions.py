@@ -48,7 +48,7 @@ def where_am_i() -> dict[str, Any]:
 def meet(folder: str, who: str, *, others: int) -> dict[str, Any]:
     """Return where this is, once ``others`` jobs have come to ``folder``."""
     Path(folder, who).touch()
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while len(list(Path(folder).iterdir())) < others:
         if time.monotonic() > deadline:
             raise TimeoutError("the others did not come")
@@ -56,9 +56,9 @@ def meet(folder: str, who: str, *, others: int) -> dict[str, Any]:
     return where_am_i()
 
 
-def count_cpus() -> tuple[int, str | None]:
-    """Return how many CPUs this process may use, and what Slurm says of it."""
-    return len(os.sched_getaffinity(0)), os.environ.get("SLURM_CPUS_PER_TASK")
+def count_cpus() -> tuple[int, str | None, str | None]:
+    """Return how many CPUs this process may use, what Slurm says of it, and how many threads libraries start."""
+    return len(os.sched_getaffinity(0)), os.environ.get("SLURM_CPUS_PER_TASK"), os.environ.get("OMP_NUM_THREADS")
 
 
 def submit_inside(a: int) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """A call that cannot work is refused where it was written, with the word that was meant."""
 
 import functools
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
@@ -84,6 +85,50 @@ def test_builtins_classes_partials_and_lambdas_can_be_submitted(function: Any) -
     assert "srun" in str(dry(function, [1]))
 
 
+async def fetch(lr: float = 1) -> float:
+    """Run when it is awaited."""
+    return lr
+
+
+def batches(lr: float = 1) -> Iterator[float]:
+    """Run when its values are taken."""
+    yield lr
+
+
+async def stream(lr: float = 1) -> AsyncIterator[float]:
+    """Both."""
+    yield lr
+
+
+class Batches:
+    """Something whose call is a generator function."""
+
+    def __call__(self) -> Iterator[int]:
+        """Run when its values are taken."""
+        yield 1
+
+
+@pytest.mark.parametrize(
+    ("function", "word"),
+    [
+        (fetch, "coroutine"),
+        (functools.partial(fetch, 1), "coroutine"),
+        (batches, "generator"),
+        (stream, "generator"),
+        (Batches(), "generator"),
+    ],
+)
+def test_a_function_of_which_a_call_runs_nothing_is_refused(function: Any, word: str) -> None:
+    """The job would wait for its GPUs, do nothing with them, and then have no result that could be sent back."""
+    with pytest.raises(InvalidRequest, match=f"is a {word} function"):
+        dry(function)
+
+
+def test_a_class_with_such_a_method_is_a_class() -> None:
+    """Its call makes an object of it, which takes no value out."""
+    assert "srun" in str(dry(Batches))
+
+
 def test_a_result_in_place_of_a_function_is_refused() -> None:
     """``submit(train())`` has trained already, on the login node."""
     with pytest.raises(InvalidRequest, match="takes a function"):
@@ -108,3 +153,9 @@ def test_long_arguments_are_shortened_for_people() -> None:
     """A table as argument would fill run.json."""
     described = describe_arguments(("x" * 1000,), {"lr": 0.1})
     assert (len(described[0]) <= 80, described[1]) == (True, "lr=0.1")
+
+
+def test_a_sea_of_bytes_is_described_without_being_written_out() -> None:
+    """Twenty items that share 300 MB took minutes and gigabytes before they were refused for their size."""
+    assert describe_arguments((bytes(300_000),), {}) == [f"{bytes(20)!r}… (300000 bytes)"]
+    assert describe_arguments((b"few", bytearray(b"few")), {}) == ["b'few'", "bytearray(b'few')"]

@@ -3,7 +3,6 @@
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,21 +19,25 @@ from helpers import (
     TimeLimitReached,
     submit_command,
 )
-from helpers.runtime.status import read_ledger
+from helpers.runtime.run.status import read_ledger
+from tests.unit.submission.time_limits import ENDS_IN, heed_time_from
+from tests.waiting import wait_for
 
-PATIENCE_S = 60
-ENDS_SOON = "export HELPERS_END_TIME=$(($(date +%s) + {}))"  # limits are whole minutes: too long for a test
+PATIENCE_S = 240
+READY = "$HELPERS_RUN/attempts/$HELPERS_ATTEMPT/ready"
+SHORT_GRACE = """
+import sys
+
+if "helpers.runtime.local.ranks" in sys.orig_argv:
+    from helpers.runtime import stop
+
+    listen = stop.listen_for_stop  # the first thing that the supervisor, as __main__, calls
+    stop.listen_for_stop = lambda: (setattr(sys.modules["__main__"], "_GRACE_S", 1), listen())
+"""
 
 
 def here(*words: str, **keywords: Any) -> Job[int]:
     return submit_command(words, cluster="local", **keywords)
-
-
-def wait_for(what: Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not what():
-        assert time.monotonic() < deadline, "that did not happen in time"
-        time.sleep(0.05)
 
 
 def output(job: Job[int]) -> list[str]:
@@ -120,9 +123,9 @@ class TestVariables:
 class TestStops:
     def test_a_cancel_reaches_the_program_and_what_it_started(self, project: Path) -> None:
         """A program that saves on SIGTERM saves."""
-        job = here("sh", "-c", "trap 'echo saved > saved; kill $child; exit 1' TERM; sleep 600 & child=$!; wait")
-        wait_for(lambda: list(job.folder.glob("attempts/*/started-0")))
-        time.sleep(0.3)
+        script = "trap 'echo saved > saved; kill $child; exit 1' TERM; sleep 600 & child=$!; touch ready; wait"
+        job = here("sh", "-c", script)
+        wait_for((project / "ready").exists)
         job.cancel()
         assert isinstance(job.exception(PATIENCE_S), JobCancelled)
         assert (project / "saved").read_text() == "saved\n"
@@ -131,7 +134,7 @@ class TestStops:
         self, project: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Nobody else would end them on this machine."""
-        (project / "sitecustomize.py").write_text("import helpers.runtime.local as l; l._GRACE_S = 1\n")
+        (project / "sitecustomize.py").write_text(SHORT_GRACE)
         monkeypatch.setenv("PYTHONPATH", f"{project}:{Path(__file__).parents[3]}")
         job = here("sh", "-c", "trap '' TERM; sleep 600 & echo $! > child; wait; sleep 600")
         wait_for((project / "child").exists)
@@ -142,30 +145,35 @@ class TestStops:
 
     def test_no_warning_comes_unasked(self) -> None:
         """A program that does not know the signal would die of it."""
-        job = here("sh", "-c", "trap 'exit 9' USR1 USR2; sleep 3", time=1, setup=ENDS_SOON.format(5))
+        script = "trap 'exit 9' USR1 USR2; sleep 3"
+        job = here("sh", "-c", script, time=60, setup=ENDS_IN.format(80))  # it would be due at once
         assert job.result(PATIENCE_S) == 0
 
-    def test_the_warning_that_was_asked_for_comes(self) -> None:
+    def test_the_warning_that_was_asked_for_comes(self, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """By sbatch's own notation."""
-        script = "trap 'kill $!; exit 9' USR1; sleep 30 & wait"
-        job = here("sh", "-c", script, time=1, setup=ENDS_SOON.format(61), slurm={"signal": "USR1@60"})
+        heed_time_from("ready", project, monkeypatch)
+        script = f"trap 'kill $!; exit 9' USR1; sleep 600 & touch {READY}; wait"
+        job = here("sh", "-c", script, time=1, setup=ENDS_IN.format(50), slurm={"signal": "USR1@60"})
         error = job.exception(PATIENCE_S)
         assert isinstance(error, TimeLimitReached)
         assert "it ended with exit code 9" in job.reason
 
-    def test_a_time_limit_without_a_wish_to_go_on_is_a_time_limit(self) -> None:
+    def test_a_time_limit_without_a_wish_to_go_on_is_a_time_limit(
+        self, project: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Whatever code the program makes of SIGTERM."""
-        job = here("sleep", "600", time=1, setup=ENDS_SOON.format(2))
+        heed_time_from("started-0", project, monkeypatch)
+        job = here("sleep", "600", time=1, setup=ENDS_IN.format(1))
         assert isinstance(job.exception(PATIENCE_S), TimeLimitReached)
 
 
 class TestRequeue:
-    SAVES = 'n=$(cat "$HELPERS_RUN/n" 2>/dev/null || echo 0); echo $((n + 1)) > "$HELPERS_RUN/n"; '
-
-    def test_exit_code_75_asks_for_the_next_attempt(self) -> None:
+    def test_exit_code_75_asks_for_the_next_attempt(self, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """EX_TEMPFAIL of sysexits.h: try again."""
-        script = 'trap "exit 75" TERM; [ "$HELPERS_ATTEMPT" = 1 ] && exit 0; while :; do sleep 0.1; done'
-        job = here("sh", "-c", script, time=1, setup=f"[ -e $HELPERS_RUN/attempts/1 ] || {ENDS_SOON.format(2)}")
+        heed_time_from("ready", project, monkeypatch)
+        waits = f"touch {READY}; while :; do sleep 0.1; done"
+        script = f'trap "exit 75" TERM; [ "$HELPERS_ATTEMPT" = 1 ] && exit 0; {waits}'
+        job = here("sh", "-c", script, time=1, setup=f"[ -e $HELPERS_RUN/attempts/1 ] || {ENDS_IN.format(1)}")
         assert (job.result(PATIENCE_S), job.attempt) == (0, 1)
         ends = [(line["state"], line["cause"]) for line in read_ledger(job._files) if line["event"] == "end"]
         assert ends == [("REQUEUED", "timeout"), ("COMPLETED", "returned")]
@@ -221,7 +229,7 @@ def test_the_script_asks_for_one_process_a_node_and_no_signal(capsys: pytest.Cap
     assert "#SBATCH --ntasks-per-node=1\n" in script
     assert "#SBATCH --gpus-per-node=4\n" in script
     assert "--signal" not in script
-    assert script.count("-m helpers.runtime.command\n") == 1
+    assert script.count("-m helpers.runtime.rank.command\n") == 1
 
 
 def test_a_signal_that_was_asked_for_is_in_the_script(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from helpers import EnvironmentMismatch, submit
-from helpers.runtime.description import read_description
-from helpers.runtime.run_folder import RunFolder
-from helpers.runtime.status import State, Status, read_ledger, read_status, write_status
-from helpers.submission.endings import exception_of
-from helpers.submission.script import local_script
+from helpers.runtime.run.description import read_description
+from helpers.runtime.run.folder import RunFolder
+from helpers.runtime.run.status import State, Status, read_ledger, read_status, write_status
+from helpers.submission.clusters.script import local_script
+from helpers.submission.jobs.endings import exception_of
+from helpers.submission.surroundings import Surroundings
 from tests.unit.submission import functions
 
 
@@ -26,7 +27,7 @@ def run(project: Path) -> RunFolder:
 
 
 def start(run: RunFolder, python: Path) -> subprocess.CompletedProcess[str]:
-    run.script.write_text(local_script(run, python=str(python), setup=()))
+    run.script.write_text(local_script(run, surroundings=Surroundings(python=str(python)), setup=()))
     return subprocess.run(["bash", run.script], capture_output=True, text=True, check=False)
 
 
@@ -86,7 +87,7 @@ def test_a_run_that_has_succeeded_stays_so(run: RunFolder, project: Path) -> Non
 def test_an_attempt_that_cannot_begin_for_another_reason_is_not_blamed_on_python(project: Path) -> None:
     """A run folder that was removed, or a full disk: Python itself says what."""
     job = submit(functions.add, 1, cluster="local")
-    job.result(60)
+    job.result(240)
     run = RunFolder(job.folder)
     run.description.write_text("no json")
     done = subprocess.run(["bash", run.script], capture_output=True, text=True, check=False)
@@ -96,7 +97,7 @@ def test_an_attempt_that_cannot_begin_for_another_reason_is_not_blamed_on_python
 def test_another_version_that_does_find_this_library_is_refused_too(project: Path) -> None:
     """By Python itself: what was pickled by one minor version may do anything in another."""
     job = submit(functions.add, 1, cluster="local")
-    job.result(60)
+    job.result(240)
     run = RunFolder(job.folder)
     run.status.unlink()
     shutil.rmtree(run.path / "attempts")
@@ -109,7 +110,7 @@ def test_another_version_that_does_find_this_library_is_refused_too(project: Pat
 def test_the_caller_gets_an_error_with_the_way_out(project: Path) -> None:
     """Of a class of its own."""
     job = submit(functions.add, 1, cluster="local")
-    job.result(60)
+    job.result(240)
     run = RunFolder(job.folder)
     run.status.unlink()
     run.script.write_text(run.script.read_text().replace(sys.executable, str(project / "gone")))

@@ -221,5 +221,5 @@ def test_arguments_may_hold_anything(value: str, project: Path) -> None:
 def test_odd_names_run_on_this_machine(value: str, project: Path) -> None:
     """The local script is bash's alone."""
     job = submit(functions.echo, value, cluster="local", name=value)
-    assert (job.result(60), job.folder.parent.name) == (value, value)
+    assert (job.result(240), job.folder.parent.name) == (value, value)
     assert not list(project.rglob("stray"))

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from helpers import ClusterUnreachable, InvalidRequest, submit
-from helpers.submission.plan import check_name
+from helpers.submission.keywords import check_name
 from tests.unit.submission import functions
 
 

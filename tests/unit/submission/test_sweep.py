@@ -35,3 +35,16 @@ def test_an_empty_sweep_is_refused() -> None:
     """Slurm's word for it would be an invalid array specification."""
     with pytest.raises(InvalidRequest, match="nothing to submit"):
         read_calls([])
+
+
+@pytest.mark.parametrize("items", ["adam", b"adam", 5, None, {"lr": 0.1}, call(1)])
+def test_what_is_no_list_of_items_is_refused(items: Any) -> None:
+    """``"adam"`` would be four jobs, a dictionary one for each key; of ``5`` Python says that it is not iterable."""
+    with pytest.raises(InvalidRequest, match="An array takes a list of"):
+        read_calls(items)
+
+
+def test_a_dictionary_is_answered_by_a_grid_of_its_names() -> None:
+    """What was meant."""
+    with pytest.raises(InvalidRequest, match=r"grid\(lr=\[…\]\)"):
+        read_calls({"lr": 0.1})

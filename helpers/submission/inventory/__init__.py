@@ -1,0 +1,1 @@
+"""What the cluster has, and where on it a job fits."""
