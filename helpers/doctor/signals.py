@@ -23,9 +23,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-PROCESSES = {"function": "the function's process", "forked": "a forked child", "program": "a program it started"}
+PROCESSES = {"function": "the function's process", "forked": "a child it forked", "program": "a program it started"}
+_LOST_SIGHT_OF = {
+    "linuxproc": "what a process has started that is killed (SIGKILL)",
+    "pgid": "a program that leaves the process group (`setsid`, a daemon)",
+}
 _SENT = ("USR2", "TERM")
-_PAUSE_S = 3.0  # for a signal to arrive
+_ARRIVES_S = 20.0  # a signal that the function has not got by then does not come
+_PAUSE_S = 2.0  # for the others to get it too
 _LONGEST_S = 100.0
 _RECORD = """
 import signal, sys, time
@@ -54,26 +59,54 @@ class SignalReport:
     partitions: dict[str, dict[str, str]]
 
     def lines(self) -> list[str]:
-        """Return what it means, in sentences."""
-        lines = []
+        """Return what came, as a table, and what it means."""
+        return [*self._table(), "", "What that means for a job here:", *(f"- {line}" for line in self._meaning())]
+
+    def _table(self) -> list[str]:
+        tracking = self.settings.get("ProctrackType", "unknown")
+        rows = [("", "the warning, SIGUSR2", "the stop, SIGTERM")]
         for process, name in PROCESSES.items():
-            came = [f"SIG{word} after {delay * 1e3:.0f} ms" for word, delay in sorted(self.seen[process].items())]
-            lines.append(f"{name}: {', '.join(came) or 'no signal'}")
-        if not self.seen["function"]:
-            lines.append("→ no warning reaches the function here: save often, at most save_every is kept")
-        elif self.seen["program"].get("USR2") is not None:
-            lines.append("→ programs that the function starts get the warning too, and end of it unless they ignore it")
+            came = {word: f"after {delay * 1e3:.0f} ms" for word, delay in self.seen[process].items()}
+            rows.append((name, came.get("USR2", "no"), came.get("TERM", "no")))
+        table = [f"{name:24s} {warning:22s} {stop}".rstrip() for name, warning, stop in rows]
+        return [f"Which process of a job gets which signal (ProctrackType={tracking}):", *table]
+
+    def _meaning(self) -> list[str]:
         wait_s = int("".join(filter(str.isdigit, self.settings.get("KillWait", "30"))) or 30)
+        limit = "the time limit: the warning 90 s before it (Slurm may be 60 s early; a quarter of a limit below 6 min)"
+        lines = [
+            self._reached(),
+            *self._outlives(),
+            f"{limit}, SIGTERM at it, SIGKILL {wait_s} s later (KillWait)",
+            *self._preemption(wait_s),
+        ]
+        if self.settings.get("JobRequeue") == "0":
+            lines.append("a requeue: JobRequeue=0, so a job comes back only with --requeue, which is always asked for")
+        return lines
+
+    def _reached(self) -> str:
+        if not self.seen["function"]:
+            return "no signal reaches the function: save often, at most save_every is kept"
+        if "USR2" not in self.seen["program"]:
+            return "the function is told, and nothing that it has started: loader workers and programs run on"
+        starting = "start one that is to run on by `env --ignore-signal=USR2 PROGRAM …`"
+        return f"all processes are told: SIGUSR2 ends the programs that the function has started; {starting}"
+
+    def _outlives(self) -> list[str]:
+        """Say what Slurm loses sight of; it is tried in ``tests/slurm/test_descendants.py``."""
+        lost = _LOST_SIGHT_OF.get(self.settings.get("ProctrackType", "").removeprefix("proctrack/"))
+        return [f"Slurm loses sight of {lost}: it may outlive the job, and hold the memory of its GPU"] if lost else []
+
+    def _preemption(self, wait_s: int) -> list[str]:
+        lines = []
         for partition, facts in self.partitions.items():
             if facts["PreemptMode"] not in {"OFF", "DISABLED"}:
                 grace_s = int(facts["GraceTime"] or 0)
                 lines.append(
-                    f"→ {partition}: a preempted job is told by SIGTERM and has {grace_s + wait_s} s to save "
-                    f"(GraceTime {grace_s} s, KillWait {wait_s} s)"
+                    f"a preemption in {partition}: SIGTERM comes first, and SIGKILL {grace_s + wait_s} s later "
+                    f"(GraceTime {grace_s} s, KillWait {wait_s} s); the step under way and a save must fit into that"
                 )
-        if self.settings.get("JobRequeue") == "0":
-            lines.append("→ JobRequeue=0: a job comes back only with --requeue, which is always asked for")
-        return lines
+        return lines or ["no partition lets its jobs be preempted"]
 
 
 def probe_signals(*, partition: str | None = None, within_s: float = 600) -> SignalReport:
@@ -95,7 +128,7 @@ def probe_signals(*, partition: str | None = None, within_s: float = 600) -> Sig
     for word in _SENT:
         sent[word] = time.time()
         subprocess.run(["scancel", f"--signal={word}", job.id], check=False)
-        time.sleep(_PAUSE_S)
+        _wait_for_signal(place / "function", word)
     (place / "done").touch()
     job.exception(timeout=_LONGEST_S)
     seen = {name: _delays((place / name).read_text(), sent) for name in PROCESSES}
@@ -130,6 +163,13 @@ def _note_signals(file: Path) -> None:
         signal.signal(getattr(signal, f"SIG{word}"), note)
     with file.open("a") as opened:
         opened.write("0 READY\n")
+
+
+def _wait_for_signal(file: Path, word: str) -> None:
+    deadline = time.monotonic() + _ARRIVES_S
+    while word not in file.read_text() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    time.sleep(_PAUSE_S)
 
 
 def _delays(text: str, sent: dict[str, float]) -> dict[str, float]:

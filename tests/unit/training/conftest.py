@@ -12,13 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from helpers.runtime.run_folder import RunFolder
+from helpers.runtime.run.folder import RunFolder
+from tests.gpu_driver.cards import cards  # noqa: F401 -- a fixture
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tests.unit.training.hosts import Host
+
 PROGRAMS = Path(__file__).parent / "programs"
 ROOT = Path(__file__).parents[3]
+_PATIENCE_S = 240  # torch alone takes a minute to import on a machine that others keep busy
 
 
 @dataclass
@@ -37,10 +41,13 @@ class StartedRun:
         """The run folder with its named files."""
         return RunFolder(self.path)
 
-    def begin(self, program: str, *arguments: str, **variables: str) -> list[subprocess.Popen[str]]:
-        """Start one attempt; return its processes in the order of ranks."""
+    def begin(
+        self, program: str, *arguments: str, hosts: tuple[Host, ...] = (), **variables: str
+    ) -> list[subprocess.Popen[str]]:
+        """Start one attempt, here or shared out among hosts; return its processes in the order of ranks."""
         attempt = self.folder.begin_attempt()
         processes = []
+        on_each = self.world_size // max(1, len(hosts))
         for rank in range(self.world_size):
             environment = {
                 "PATH": os.environ["PATH"],
@@ -51,12 +58,14 @@ class StartedRun:
                 "HELPERS_RUN": str(self.path),
                 "HELPERS_ATTEMPT": str(attempt),
                 "RANK": str(rank),
-                "LOCAL_RANK": str(rank),
+                "LOCAL_RANK": str(rank % on_each),
                 "WORLD_SIZE": str(self.world_size),
-                "LOCAL_WORLD_SIZE": str(self.world_size),
+                "LOCAL_WORLD_SIZE": str(on_each),
                 **variables,
             }
             command = [sys.executable, str(PROGRAMS / program), *arguments]
+            if hosts:
+                command = hosts[rank // on_each].command(*command)
             log = (self.path / "logs" / f"{attempt}-{rank}.log").open("w")
             processes.append(
                 subprocess.Popen(command, env=environment, stdout=log, stderr=log, text=True, cwd=self.path)
@@ -64,17 +73,18 @@ class StartedRun:
             log.close()
         return processes
 
-    def run(self, program: str, *arguments: str, **variables: str) -> list[int]:
+    def run(self, program: str, *arguments: str, hosts: tuple[Host, ...] = (), **variables: str) -> list[int]:
         """Start one attempt and return the exit codes."""
-        return self.end(self.begin(program, *arguments, **variables))
+        return self.end(self.begin(program, *arguments, hosts=hosts, **variables))
 
     def end(self, processes: list[subprocess.Popen[str]]) -> list[int]:
         """Wait for an attempt and return the exit codes."""
         try:
-            return [process.wait(60) for process in processes]
+            return [process.wait(_PATIENCE_S) for process in processes]
         finally:
             for process in processes:
                 process.kill()
+                process.wait()
 
     def logs(self) -> str:
         """Return all that was printed."""

@@ -22,9 +22,12 @@ import torch
 from torch import nn
 from torch.utils.data import Dataset
 
+from helpers.runtime.attempt.resumption import newest_step
 from helpers.runtime.current import current_run
+from helpers.runtime.run.folder import RunFolder
 from helpers.runtime.stop import LeaveForRequeue, listen_for_stop, request_stop
-from helpers.training import Checkpointer, distributed, get_device, make_loader, stop_agreement, wrap
+from helpers.training import Checkpointer, distributed, get_device, make_loader, wrap
+from helpers.training.checkpoints import stop_agreement
 
 
 class Noisy(Dataset[Any]):
@@ -54,6 +57,7 @@ def read_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--term-at", type=int, default=0)
     parser.add_argument("--term-rank", type=int, default=0)
     parser.add_argument("--kill-at", type=int, default=0)
+    parser.add_argument("--once-saved", type=int, default=0)
     parser.add_argument("--step-s", type=float, default=0.0)
     parser.add_argument("--stop-in-evaluation", type=int, default=-1)
     parser.add_argument("--raise-at", type=int, default=0)
@@ -124,6 +128,8 @@ def train(options: argparse.Namespace) -> None:
                 if step == options.raise_at:
                     raise KeyboardInterrupt
                 if step == options.kill_at:
+                    while (newest_step(RunFolder(options.results)) or 0) < options.once_saved:
+                        time.sleep(0.05)
                     os.kill(os.getpid(), signal.SIGKILL)
                 checkpoint.step()
             if epoch == options.stop_in_evaluation:

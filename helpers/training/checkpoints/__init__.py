@@ -1,0 +1,1 @@
+"""Keep a training's state, whole or not at all, and go on from it."""

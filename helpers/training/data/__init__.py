@@ -1,0 +1,1 @@
+"""How samples reach the loop: staging, loaders with a position, prefetching."""

@@ -1,0 +1,1 @@
+"""What a process computes on: its device, its number format, its threads."""

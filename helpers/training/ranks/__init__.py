@@ -1,0 +1,1 @@
+"""The processes that train together: how they meet, what they tell each other, what a model is wrapped in."""

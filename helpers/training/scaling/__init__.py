@@ -1,0 +1,1 @@
+"""What the scaling benchmark runs in each of its jobs."""
