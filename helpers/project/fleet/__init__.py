@@ -1,0 +1,1 @@
+"""All projects of a lab: how each stands to its template, its data and its runs."""
