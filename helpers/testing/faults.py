@@ -76,7 +76,7 @@ def kill(
     same: Callable[[Any, Any], bool] = operator.eq,
     **kwargs: Any,
 ) -> Report:
-    """Send SIGKILL at random moments, as a lost node or the memory limit does.
+    """Send SIGKILL at random moments of the training, as a lost node or the memory limit does.
 
     Args:
         function: The training.
@@ -100,7 +100,7 @@ def stop(
     same: Callable[[Any, Any], bool] = operator.eq,
     **kwargs: Any,
 ) -> Report:
-    """Send SIGTERM at random moments, as a preemption does; the arguments are those of :func:`kill`."""
+    """Send SIGTERM at random moments of the training, as a preemption does; the arguments are those of :func:`kill`."""
     bench = _Bench(function, args, kwargs, folder, same)
     return bench.disturb(signal.SIGTERM, times, random.Random(seed))  # noqa: S311
 
@@ -147,6 +147,7 @@ def fill_disk(
     return Report([bench.finish(run, "a full disk for every second checkpoint")])
 
 
+_CALLED = "called"
 _RESULT = "result.pkl"
 
 
@@ -165,11 +166,10 @@ class _Bench:
         self._folder = folder
         self._same = same
         run = self.new_run("undisturbed")
-        begin = time.monotonic()
         self.start(run).join(_PATIENCE_S)
-        self._lasts_s = time.monotonic() - begin
         if not (run / _RESULT).exists():
             raise AssertionError(f"The training does not return by itself; see what it has printed, and {run}.")
+        self._lasts_s = (run / _RESULT).stat().st_mtime - (run / _CALLED).stat().st_mtime
         self._expected = _read(run / _RESULT)
 
     def new_run(self, name: str) -> Path:
@@ -191,11 +191,12 @@ class _Bench:
             run = self.new_run(f"{number.name.lower()}-{turn}")
             process = self.start(run)
             moment_s = chance.uniform(0, self._lasts_s)
+            _await_call(process, run)
             process.join(moment_s)
             if process.is_alive() and process.pid:
                 os.kill(process.pid, number)
             process.join(_PATIENCE_S)
-            trials.append(self.finish(run, f"{number.name} after {moment_s:.2f} s"))
+            trials.append(self.finish(run, f"{number.name} {moment_s:.2f} s after the call"))
         return Report(trials)
 
     def finish(self, run: Path, fault: str) -> Trial:
@@ -215,10 +216,17 @@ class _Bench:
         return Trial(fault=fault, survived=survived, detail=detail, folder=run)
 
 
+def _await_call(process: BaseProcess, run: Path) -> None:
+    """Wait until the training has been called: while Python starts there is nothing to disturb."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while not (run / _CALLED).exists() and process.is_alive() and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
 def _train(call: tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]], folder: str, full_disk: bool) -> NoReturn:
     """Be the one process of an attempt, as the runner of a job is."""
     from helpers.runtime import unfinished
-    from helpers.runtime.run_folder import RunFolder
+    from helpers.runtime.run.folder import RunFolder
     from helpers.runtime.stop import LeaveForRequeue, listen_for_stop
 
     listen_for_stop()
@@ -226,6 +234,7 @@ def _train(call: tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]], fol
     if full_disk:
         _fill_now_and_then()
     function, args, kwargs = call
+    (Path(folder) / _CALLED).touch()
     try:
         value = function(*args, **kwargs)
         unfinished.finish_all()
@@ -238,7 +247,7 @@ def _train(call: tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]], fol
 def _fill_now_and_then() -> None:
     import errno
 
-    from helpers.training import saving
+    from helpers.training.checkpoints import saving
 
     write, saves = vars(saving)["write_tensors"], iter(range(10**9))
 

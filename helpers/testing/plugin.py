@@ -38,7 +38,8 @@ def fake_slurm(fake_slurm_settings: Settings, tmp_path: Path, monkeypatch: pytes
 
     Runs go to the test's ``tmp_path``, and a job's end is noticed within a fraction of a second.
     """
-    from helpers.submission import slurm_executor, watcher
+    from helpers.submission.clusters import slurm_executor
+    from helpers.submission.jobs import watcher
     from helpers.testing.fake_slurm import FakeSlurm
 
     for name in [name for name in os.environ if name.startswith((*_FOREIGN, "HELPERS_RUN"))]:
@@ -60,8 +61,8 @@ def fake_slurm(fake_slurm_settings: Settings, tmp_path: Path, monkeypatch: pytes
 
 def _let_go(slurm: FakeSlurm) -> None:
     """Stop asking for jobs whose Slurm goes away, and drop what was remembered of it."""
-    from helpers.submission.inventory_cache import _cache_file, current_inventory
-    from helpers.submission.watcher import watcher
+    from helpers.submission.inventory.cache import _cache_file, current_inventory
+    from helpers.submission.jobs.watcher import watcher
 
     cache = _cache_file(str(slurm.folder / "slurm.conf"))
     cache.unlink(missing_ok=True)

@@ -4,22 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from helpers.testing.controller.nodes import gpu_numbers
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from helpers.testing.controller.cluster import Cluster
-    from helpers.testing.controller.jobs import Demand, Job
+    from helpers.testing.controller.demand import Demand
+    from helpers.testing.controller.jobs import Job
     from helpers.testing.settings import Node
-
-
-def gpu_numbers(node: Node) -> dict[str, list[int]]:
-    """Return the numbers of a node's GPUs by type, in the order in which they are declared."""
-    numbers: dict[str, list[int]] = {}
-    first = 0
-    for kind, count in node.gpus.items():
-        numbers[kind] = list(range(first, first + count))
-        first += count
-    return numbers
 
 
 def could_ever_run(cluster: Cluster, demand: Demand) -> str | None:
@@ -31,6 +24,22 @@ def could_ever_run(cluster: Cluster, demand: Demand) -> str | None:
     if not any(_pick_gpus(gpu_numbers(node), demand.gpus) is not None for node in nodes):
         return "gpus"
     return None
+
+
+def over_limit(cluster: Cluster, demand: Demand) -> str | None:
+    """Return Slurm's reason why a job waits for ever, or None."""
+    partition = cluster.partition(demand.partition)
+    if partition is None:
+        return "PartitionDown"
+    nodes = cluster.nodes_of(partition)
+    limit = partition.max_time_min
+    if limit is not None and (demand.time_min > limit or not demand.time_min):
+        return "PartitionTimeLimit"
+    if demand.nodes > min(len(nodes), partition.max_nodes or len(nodes)):
+        return "PartitionNodeLimit"
+    if demand.cpus_per_node > max((node.cpus for node in nodes), default=0):
+        return "PartitionConfig"
+    return None if partition.is_up else "PartitionDown"
 
 
 def find_place(cluster: Cluster, demand: Demand, *, without: Iterable[Job] = ()) -> dict[str, list[int]] | None:

@@ -6,7 +6,7 @@ import re
 import time
 from typing import TYPE_CHECKING
 
-from helpers.testing.controller.hostlists import expand
+from helpers.testing.controller.notation.hostlists import expand
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from helpers.testing.settings import Node, Partition, Settings
 
 INVALID_ID = "Invalid job id specified"
+VERSION = "22.05.8"
+"""The Slurm that the fake plays."""
 
 
 class Cluster:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import signal
 from typing import TYPE_CHECKING, Any
 
-from helpers.testing.controller import running
-from helpers.testing.controller.hostlists import compress
+from helpers.testing.controller import ending, starting
+from helpers.testing.controller.notation.hostlists import compress
 
 if TYPE_CHECKING:
     from helpers.testing.controller.jobs import Job
@@ -58,14 +58,14 @@ def _obey_for_jobs(server: Server, order: str, values: dict[str, Any]) -> dict[s
 
 def _befall(server: Server, job: Job, order: str, values: dict[str, Any]) -> None:
     if order == "preempt":
-        running.preempt(server, job, grace_s=values["grace_s"])
+        ending.preempt(server, job, grace_s=values["grace_s"])
     elif order == "lose_node":
         for node in list(job.nodes):
             server.set_node(node, "down")
     elif order == "reach_time_limit":
         _reach_time_limit(server, job, values["warning_s"])
     elif order == "run_out_of_memory":
-        _run_out_of_memory(server, job)
+        _run_out_of_memory(job)
     else:
         raise ValueError(order)
 
@@ -77,17 +77,17 @@ def _reach_time_limit(server: Server, job: Job, warning_s: float) -> None:
         job.demand.time_min = 1
     before = float(job.signal[1]) if job.signal else 0.0
     base = max(0.0, limit - before)
-    running.set_clock(server, job, base=base, speed=(limit - base) / warning_s if before and warning_s else 1.0)
+    starting.set_clock(server, job, base=base, speed=(limit - base) / warning_s if before and warning_s else 1.0)
 
 
-def _run_out_of_memory(server: Server, job: Job) -> None:
+def _run_out_of_memory(job: Job) -> None:
     """Kill what has grown most: the tasks of a step, or the batch script where there is none."""
     job.ending = "OUT_OF_MEMORY"
     for step in job.steps:
         step.mark = "OUT_OF_MEMORY"
         step.say(f"Detected 1 oom-kill event(s) in StepId={step.id}. Some of your processes may have been killed "
                  "by the cgroup out-of-memory handler.")  # fmt: skip
-    running.send_signal(server, job, signal.SIGKILL, to_batch=not job.steps, to_steps=True)
+    ending.send_signal(job, signal.SIGKILL, to_batch=not job.steps, to_steps=True)
 
 
 def describe(job: Job) -> dict[str, Any]:

@@ -8,14 +8,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from helpers.testing.controller import words
+from helpers.testing.controller.notation.hostlists import compress, ranges
+from helpers.testing.controller.notation.log_names import NO_TASK, log_name
+from helpers.testing.slurm_job import FINAL_STATES
 
 if TYPE_CHECKING:
-    from helpers.testing.controller.steps import Step
+    from helpers.testing.controller.demand import Demand
+    from helpers.testing.controller.step import Step
 
-FINAL = frozenset({
-    "COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "PREEMPTED", "NODE_FAIL", "OUT_OF_MEMORY", "DEADLINE", "BOOT_FAIL",
-})  # fmt: skip
 COMPACT = {
     "PENDING": "PD", "RUNNING": "R", "COMPLETING": "CG", "COMPLETED": "CD", "FAILED": "F", "CANCELLED": "CA",
     "TIMEOUT": "TO", "PREEMPTED": "PR", "NODE_FAIL": "NF", "OUT_OF_MEMORY": "OOM", "SUSPENDED": "S",
@@ -24,57 +24,69 @@ COMPACT = {
 
 @dataclass
 class Dependency:
-    """One entry of ``--dependency``."""
+    """One entry of ``--dependency``.
+
+    Args:
+        kind: ``afterok``, ``afterany`` and so on.
+        job: The id that is waited for; empty for ``singleton``.
+        state: ``unfulfilled``, ``fulfilled`` or ``failed``.
+    """
 
     kind: str
     job: str
     state: str = "unfulfilled"
 
 
-@dataclass(kw_only=True)
-class Demand:
-    """What a job asks for, with nothing left open.
-
-    Args:
-        partition: Its name.
-        nodes: How many.
-        tasks: In all.
-        cpus_per_task: For each.
-        mem_mb: On each node.
-        gpus: On each node, by type; ``""`` for any.
-        exclusive: Whether it wants whole nodes.
-        nodelist: The nodes that it must have.
-        exclude: Those that it must not have.
-        features: Those that its nodes must have.
-        time_min: Its limit; 0 for none.
-    """
-
-    partition: str
-    nodes: int = 1
-    tasks: int = 1
-    cpus_per_task: int = 1
-    mem_mb: int = 0
-    gpus: dict[str, int] = field(default_factory=dict)
-    exclusive: bool = False
-    nodelist: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    features: tuple[str, ...] = ()
-    time_min: int = 0
-
-    @property
-    def tasks_per_node(self) -> int:
-        """The most tasks that a node gets."""
-        return -(-self.tasks // self.nodes)
-
-    @property
-    def cpus_per_node(self) -> int:
-        """The CPUs that its fullest node gives."""
-        return self.tasks_per_node * self.cpus_per_task
-
-
 @dataclass(kw_only=True, eq=False)
 class Job:
-    """One job, or one element of an array; ``number`` is its own, once it has one."""
+    """One job, or one element of an array.
+
+    Args:
+        number: Its own, once it has one; of an element that has not started the array's.
+        name: As the queue shows it.
+        options: The sbatch options in force, by their long names.
+        demand: What it asks for.
+        script: The batch script.
+        command: The script's path, or ``(null)``.
+        arguments: Given to the script.
+        folder: Where it runs.
+        environment: What was exported to it.
+        user: Whose it is.
+        account: What it is accounted to.
+        submitted: In seconds since the epoch, as all moments here.
+        array: Of an element: the array's id.
+        task: Of an element: its index.
+        throttle: Of an element: how many may run at a time; 0 for all.
+        task_ids: Of an element: the indices of its array.
+        requeue: Whether it may be requeued.
+        held: Slurm's reason where somebody holds it; empty where nobody does.
+        kills_invalid_dependency: Whether it is cancelled where it can never start.
+        dependencies: What it waits for.
+        begin: The moment before which it may not start; 0 for none.
+        state: In Slurm's words.
+        reason: Why it waits or how it ended, in Slurm's words.
+        waited_for: The last reason for which it waited.
+        started: When this attempt began.
+        ended: When it ended.
+        nodes: The names of those that it holds or held.
+        gpus: The numbers of its GPUs, by node.
+        restarts: How many times it has been requeued.
+        wait_status: What ``wait`` returned of its batch script.
+        attempt: Counts its starts.
+        next_step: The number of its next step.
+        steps: Those that run.
+        ended_steps: Those that do not any more.
+        batch_pid: The process of its batch script.
+        streams: Output and errors of its batch script.
+        sessions: The sessions of its processes.
+        ending: The state that it is to end in, once that is decided; empty before.
+        requeues: Whether it waits again at its end.
+        clock: A moment, the seconds that it had run by then, and how fast its time goes since.
+        history: Its earlier attempts, as accounting keeps them.
+        signal: The signal's name, seconds before the limit, and whether it is for the batch shell.
+        comment: Its comment.
+        launch: Of a job without a script: starts its one step.
+    """
 
     number: int
     name: str
@@ -124,7 +136,7 @@ class Job:
     @property
     def is_final(self) -> bool:
         """Whether it has ended for good."""
-        return self.state in FINAL
+        return self.state in FINAL_STATES
 
     @property
     def is_active(self) -> bool:
@@ -170,7 +182,26 @@ class Job:
             pattern = "slurm-%j.out" if self.array is None else "slurm-%A_%a.out"
         values = {
             "j": self.number, "J": self.number, "A": self.array or self.number, "x": self.name, "u": self.user,
-            "a": words.NO_TASK if self.task is None else self.task, "N": self.nodes[0] if self.nodes else "",
+            "a": NO_TASK if self.task is None else self.task, "N": self.nodes[0] if self.nodes else "",
             "n": 0, "t": 0, "s": "batch",
         }  # fmt: skip
-        return os.path.join(self.folder, words.log_name(pattern, values))
+        return os.path.join(self.folder, log_name(pattern, values))
+
+    def record(self) -> dict[str, Any]:
+        """Return what accounting keeps of this attempt."""
+        return {
+            "state": self.state,
+            "reason": self.waited_for,
+            "wait_status": 0,
+            "nodes": compress(self.nodes),
+            "started": self.started,
+            "ended": self.ended,
+            "elapsed": self.elapsed_s(),
+        }
+
+
+def waiting_elements(jobs: list[Job], job: Job) -> str:
+    """Return the elements of an array that wait with this one: ``2-5%2``."""
+    together = [one for one in jobs if one.array == job.array and one.started is None and one.state == job.state]
+    numbers = sorted(one.task for one in together if one.task is not None)
+    return ranges(numbers) + (f"%{job.throttle}" if job.throttle else "")

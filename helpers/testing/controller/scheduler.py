@@ -5,10 +5,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from helpers.testing.controller import running
-from helpers.testing.controller.capacity import find_place
+from helpers.testing.controller import ending, starting
+from helpers.testing.controller.capacity import find_place, over_limit
 from helpers.testing.controller.dependencies import look
-from helpers.testing.controller.sbatch import over_limit
 
 if TYPE_CHECKING:
     from helpers.testing.controller.jobs import Job
@@ -64,7 +63,7 @@ def _try(server: Server, job: Job) -> bool:
     if place is None:
         _make_room(server, job)
         return False
-    running.start(server, job, place)
+    starting.start(server, job, place)
     return True
 
 
@@ -80,5 +79,5 @@ def _make_room(server: Server, job: Job) -> None:
         victims.append(other)
         if find_place(cluster, job.demand, without=victims) is not None:
             for victim in victims:
-                running.preempt(server, victim, grace_s=partition.grace_time_s)
+                ending.preempt(server, victim, grace_s=partition.grace_time_s)
             return

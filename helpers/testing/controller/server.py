@@ -19,57 +19,31 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from helpers.testing.controller import control, running
+from helpers.testing.controller import control, ending
 from helpers.testing.controller.cluster import Cluster
-from helpers.testing.controller.options import UsageError
+from helpers.testing.controller.commands.sacct import sacct
+from helpers.testing.controller.commands.sbatch import submit
+from helpers.testing.controller.commands.scancel import scancel
+from helpers.testing.controller.commands.scontrol import scontrol
+from helpers.testing.controller.commands.sinfo import sinfo
+from helpers.testing.controller.commands.squeue import squeue
+from helpers.testing.controller.commands.srun import srun
+from helpers.testing.controller.notation.exit_codes import shell_code
+from helpers.testing.controller.notation.options import UsageError
 from helpers.testing.controller.processes import Processes, Timers
-from helpers.testing.controller.sacct import sacct
-from helpers.testing.controller.sbatch import submit
-from helpers.testing.controller.scancel import scancel
+from helpers.testing.controller.request import Request, read_message
 from helpers.testing.controller.scheduler import schedule
-from helpers.testing.controller.scontrol import scontrol
-from helpers.testing.controller.sinfo import sinfo
-from helpers.testing.controller.squeue import squeue
-from helpers.testing.controller.steps import srun
-from helpers.testing.controller.words import shell_code
 from helpers.testing.settings import Settings
-from helpers.testing.shim import encode, silence
+from helpers.testing.shim import silence
 
 _SLOW_CLIENT_S = 10
-_STREAMS = 3
-_COMMANDS: dict[str, Callable[[Server, dict[str, Any]], dict[str, Any]]] = {}
-
-
-class Request:
-    """One command that is being answered."""
-
-    def __init__(self, connection: socket.socket, streams: list[int], message: dict[str, Any]) -> None:
-        self.program: str = message["program"]
-        self.arguments: list[str] = message["arguments"]
-        self.folder: str = message["folder"]
-        self.environment: dict[str, str] = message["environment"]
-        self.message = message
-        self.streams = streams
-        self.connection = connection
-        self.when_gone: Callable[[], None] | None = None
-        self.is_answered = False
-
-    def write_error(self, text: str) -> None:
-        """Write to the command's standard error, now."""
-        if self.streams:
-            with contextlib.suppress(OSError):
-                os.write(self.streams[2], text.encode())
-
-    def answer(self, answer: dict[str, Any]) -> None:
-        """End the command."""
-        if self.is_answered:
-            return
-        self.is_answered = True
-        with contextlib.suppress(OSError):
-            self.connection.sendall(encode(answer))
-        for stream in self.streams:
-            os.close(stream)
-        self.streams = []
+_COMMANDS: dict[str, Callable[[Server, dict[str, Any]], dict[str, Any]]] = {
+    "sacct": sacct,
+    "scancel": scancel,
+    "scontrol": scontrol,
+    "sinfo": sinfo,
+    "squeue": squeue,
+}
 
 
 class Server:
@@ -139,7 +113,7 @@ class Server:
         if state in {"down", "fail"}:
             for job in self.cluster.active():
                 if name in job.nodes:
-                    running.lose(self, job)
+                    ending.lose(self, job)
         self.changed()
 
     @staticmethod
@@ -152,7 +126,7 @@ class Server:
         connection, _ = self._listener.accept()
         connection.settimeout(_SLOW_CLIENT_S)
         try:
-            streams, message = _read(connection)
+            streams, message = read_message(connection)
         except (OSError, ValueError) as error:
             print(f"a command could not be read: {error!r}", flush=True)
             connection.close()
@@ -204,25 +178,6 @@ class Server:
             self._waiting.append((jobs, request))
         else:
             request.answer(answer)
-
-
-def _read(connection: socket.socket) -> tuple[list[int], dict[str, Any]]:
-    """Return the streams that came with a message, and the message."""
-    head, streams, _, _ = socket.recv_fds(connection, 4, _STREAMS)
-    while 0 < len(head) < 4:  # noqa: PLR2004 -- the length of the length
-        head += connection.recv(4 - len(head))
-    size, body = int.from_bytes(head, "big"), bytearray()
-    while len(body) < size:
-        part = connection.recv(min(size - len(body), 1 << 20))
-        if not part:
-            raise ConnectionError("the client went away")
-        body += part
-    if not body:
-        raise ConnectionError("an empty message")
-    return list(streams), json.loads(bytes(body))
-
-
-_COMMANDS.update({"squeue": squeue, "sacct": sacct, "sinfo": sinfo, "scontrol": scontrol, "scancel": scancel})
 
 
 def main() -> None:

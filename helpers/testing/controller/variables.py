@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from helpers.testing.controller.hostlists import compress, per_node
+from helpers.testing.controller.notation.hostlists import compress, per_node
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,14 +5,13 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import psutil
 import pytest
 
 from helpers.testing import FakeSlurm
+from tests.waiting import wait_for
 
 
 def processes_of(folder: Path) -> list[int]:
@@ -27,14 +26,7 @@ def processes_of(folder: Path) -> list[int]:
     return found
 
 
-def gone(what: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + 10
-    while not what() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return what()
-
-
-STUBBORN = "trap '' TERM; setsid sleep 300 & srun bash -c 'trap \"\" TERM; sleep 300' & sleep 300"
+STUBBORN = "trap '' TERM; setsid sleep 300 & srun bash -c 'trap \"\" TERM; touch ready; sleep 300' & sleep 300"
 
 
 def test_stubborn_jobs_end_with_it(tmp_path: Path) -> None:
@@ -43,8 +35,7 @@ def test_stubborn_jobs_end_with_it(tmp_path: Path) -> None:
         folder = slurm.folder
         words = ["sbatch", "--parsable", "--output=/dev/null", f"--wrap={STUBBORN}"]
         subprocess.run(words, env=slurm.environment, check=True, capture_output=True, cwd=tmp_path)
-        slurm.wait_for("1", "RUNNING")
-        time.sleep(0.3)
+        wait_for((tmp_path / "ready").exists)
         assert len(processes_of(folder)) >= 4
     assert (processes_of(folder), folder.exists()) == ([], False)
 
@@ -56,7 +47,7 @@ def test_what_a_job_leaves_behind_ends_with_the_job(tmp_path: Path) -> None:
         words = ["sbatch", "--wait", "--output=/dev/null", f"--wrap={line}"]
         subprocess.run(words, env=slurm.environment, check=True, capture_output=True, cwd=tmp_path)
         left = int((tmp_path / "left").read_text())
-        assert gone(lambda: not psutil.pid_exists(left))
+        wait_for(lambda: not psutil.pid_exists(left), "it ends")
 
 
 TEST_FILE = """
@@ -80,8 +71,8 @@ def test_nothing_is_left_when_the_test_fails_or_pytest_is_killed(tmp_path: Path,
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
     folder = Path(note.read_text().strip())
     assert done.returncode in {1, -signal.SIGKILL}, done.stdout
-    assert gone(lambda: processes_of(folder) == [])
-    assert gone(lambda: not folder.exists())
+    wait_for(lambda: processes_of(folder) == [], "its processes end")
+    wait_for(lambda: not folder.exists(), "its folder goes")
 
 
 def test_two_at_a_time_do_not_meet(tmp_path: Path) -> None:
@@ -100,9 +91,10 @@ def test_a_controller_that_died_is_told(tmp_path: Path) -> None:
     slurm = FakeSlurm()
     slurm.start()
     folder = slurm.folder
-    assert slurm._controller is not None
-    slurm._controller.kill()
-    slurm._controller.wait()
+    process = slurm._running._process
+    assert process is not None
+    process.kill()
+    process.wait()
     with pytest.raises(RuntimeError, match="controller"):
         slurm.jobs()
     with pytest.raises(RuntimeError, match="had a fault"):

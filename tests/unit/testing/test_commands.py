@@ -25,7 +25,7 @@ def shell(fake_slurm: FakeSlurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
     def run(line: str) -> str:
         done = subprocess.run(
-            ["bash", "-c", line], capture_output=True, text=True, check=False, cwd=tmp_path, timeout=60
+            ["bash", "-c", line], capture_output=True, text=True, check=False, cwd=tmp_path, timeout=200
         )
         return (done.stdout + done.stderr).strip()
 
@@ -33,23 +33,32 @@ def shell(fake_slurm: FakeSlurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def ended(slurm: FakeSlurm, job: str) -> str:
-    return slurm.wait_for(job, timeout_s=20).state
+    return slurm.wait_for(job, timeout_s=120).state
+
+
+def once_there_is(file: str) -> str:
+    """Return a shell line that waits for a file in the folder of submission."""
+    return f"until [ -e {file} ]; do sleep 0.05; done"
 
 
 def test_a_minute_may_be_short(shell: Shell, fake_slurm: FakeSlurm) -> None:
     """The warning comes in the job's own time, and the end is told in it."""
-    script = "trap 'echo warned' USR1; for i in $(seq 200); do sleep 0.05; done"
+    script = "trap 'echo warned' USR1; while :; do sleep 0.05; done"
     Path("job.sh").write_text(f"#!/bin/bash\n{script}\n")
-    job = shell("sbatch --parsable -o log -t 3 --signal=B:USR1@60 job.sh")
-    left_s = int(shell(f"SLURM_TIME_FORMAT=%s squeue -h -j {job} -o %e")) - time.time()
-    state = ended(fake_slurm, job)
-    assert (state, 0 < left_s <= 5, "warned" in shell("cat log")) == ("TIMEOUT", True, True)
+    job = shell("sbatch --parsable -o log -t 8 --signal=B:USR1@240 job.sh")  # after 6 of 12 s
+    longer = shell("sbatch --parsable -o /dev/null -t 100 --wrap='sleep 600'")
+    left_s = int(shell(f"SLURM_TIME_FORMAT=%s squeue -h -j {longer} -o %e")) - time.time()
+    assert 0 < left_s <= 151
+    shell(f"scancel {longer}")
+    assert (ended(fake_slurm, job), "warned" in shell("cat log")) == ("TIMEOUT", True)
 
 
 def test_an_array_runs_few_at_a_time(shell: Shell, fake_slurm: FakeSlurm) -> None:
     """And waits for nothing else; its elements have ids and exit codes of their own."""
-    job = shell("sbatch --parsable -o /dev/null --array=1-5%2 --wrap='sleep 0.2; exit $((SLURM_ARRAY_TASK_ID % 2))'")
+    line = f"{once_there_is('go')}; exit $((SLURM_ARRAY_TASK_ID % 2))"
+    job = shell(f"sbatch --parsable -o /dev/null --array=1-5%2 --wrap='{line}'")
     assert shell(f"squeue -h -r -t R -j {job} | wc -l") == "2"
+    Path("go").touch()
     states = [ended(fake_slurm, f"{job}_{task}") for task in range(1, 6)]
     assert states == ["FAILED", "COMPLETED", "FAILED", "COMPLETED", "FAILED"]
 
@@ -87,7 +96,9 @@ def test_sbatch_waits_where_it_is_asked_to(shell: Shell) -> None:
 def test_a_job_in_a_higher_partition_takes_the_place_of_one_in_a_lower(shell: Shell, fake_slurm: FakeSlurm) -> None:
     """As where a lab's own nodes are lent out; the other one starts again when there is room."""
     for _ in range(2):
-        shell("sbatch --parsable -p low --exclusive -o /dev/null --wrap='sleep 0.5'")
+        shell("""sbatch -p low --exclusive -o /dev/null --wrap='[ -n "$SLURM_RESTART_COUNT" ] || exec sleep 600'""")
+    for low in ("1", "2"):
+        fake_slurm.wait_for(low, "RUNNING")
     job = shell("sbatch --parsable -p gpu -N2 --exclusive -o /dev/null --wrap='sleep 0.2'")
     assert ended(fake_slurm, job) == "COMPLETED"
     assert [(ended(fake_slurm, low), fake_slurm.job(low).restarts) for low in ("1", "2")] == [("COMPLETED", 1)] * 2
@@ -95,9 +106,10 @@ def test_a_job_in_a_higher_partition_takes_the_place_of_one_in_a_lower(shell: Sh
 
 def test_a_job_cannot_take_what_another_one_has(shell: Shell, fake_slurm: FakeSlurm) -> None:
     """GPUs are given out once, by number."""
-    jobs = [shell("sbatch --parsable -w gpu1 --gpus-per-node=a100:2 -o gpus-%j --wrap='echo $SLURM_JOB_GPUS; sleep 2'")
-            for _ in range(3)]  # fmt: skip
+    line = f"echo $SLURM_JOB_GPUS; {once_there_is('go')}"
+    jobs = [shell(f"sbatch --parsable -w gpu1 --gpus-per-node=a100:2 -o gpus-%j --wrap='{line}'") for _ in range(3)]
     assert fake_slurm.job(jobs[2]).state == "PENDING"
+    Path("go").touch()
     assert [ended(fake_slurm, job) for job in jobs] == ["COMPLETED"] * 3
     assert sorted(shell(f"cat gpus-{jobs[0]} gpus-{jobs[1]}").split()) == ["0,1", "2,3"]
 

@@ -9,6 +9,7 @@ import pytest
 
 from helpers import (
     ClusterUnreachable,
+    DependencyFailed,
     InvalidRequest,
     Job,
     JobCancelled,
@@ -20,15 +21,18 @@ from helpers import (
     Rejected,
     TimeLimitReached,
     attach,
+    call,
     submit,
+    submit_array,
 )
-from helpers.runtime.run_folder import RunFolder
-from helpers.runtime.status import read_ledger
+from helpers.runtime.run.folder import RunFolder
+from helpers.runtime.run.status import read_ledger
 from helpers.testing import FakeSlurm, Node, Partition, Settings
 from tests.unit.submission import functions
 from tests.unit.testing.programs import Sleeper, count
+from tests.waiting import wait_for
 
-PATIENCE_S = 60
+PATIENCE_S = 240
 
 
 @pytest.fixture(autouse=True)
@@ -46,15 +50,22 @@ def running(slurm: FakeSlurm, function: Any, *args: Any, **keywords: Any) -> Job
 def test_a_round_trip_is_as_quick_as_without_a_scheduler(fake_slurm: FakeSlurm) -> None:
     """Half a second on an idle machine; measured against the same on this machine itself, which may be busy."""
 
-    def best_of_three(**settings: str) -> float:
-        times = []
-        for _ in range(3):
-            begun = time.monotonic()
-            assert submit(functions.add, 1, b=2.5, **settings).result(PATIENCE_S) == 3.5
-            times.append(time.monotonic() - begun)
-        return min(times)
+    def seconds(**settings: str) -> float:
+        begun = time.monotonic()
+        assert submit(functions.add, 1, b=2.5, **settings).result(PATIENCE_S) == 3.5
+        return time.monotonic() - begun
 
-    assert best_of_three() < 3 * best_of_three(cluster="local")
+    by_turns = [(seconds(), seconds(cluster="local")) for _ in range(4)]  # what keeps the machine busy keeps both
+    assert min(fake for fake, _ in by_turns) < 3 * min(local for _, local in by_turns)
+
+
+def test_an_array_that_waits_in_vain_never_starts(fake_slurm: FakeSlurm) -> None:
+    """Slurm takes it out of the queue; its elements were called cancelled, by nobody."""
+    with fake_slurm.hold_queue():
+        first = submit(functions.add, 1, b=2)
+        jobs = submit_array(functions.add, [call(1, b=2), call(first, b=2)], after=first)
+        first.cancel()
+        assert [type(job.exception(PATIENCE_S)) for job in jobs] == [DependencyFailed] * 2
 
 
 def test_ranks_know_their_place_and_their_gpus(fake_slurm: FakeSlurm) -> None:
@@ -68,6 +79,7 @@ def test_ranks_know_their_place_and_their_gpus(fake_slurm: FakeSlurm) -> None:
 def test_a_preemption_costs_no_step(fake_slurm: FakeSlurm) -> None:
     """The point of a Checkpointer; it can be tested on a laptop."""
     job = running(fake_slurm, count, 100, 0.1)
+    wait_for((job.folder / "checkpoints").exists, "it has its Checkpointer, after torch's import")
     fake_slurm.preempt(job, grace_s=30)
     value = job.result(PATIENCE_S)
     assert (value["counted"], value["attempts"], job.attempt) == (list(range(100)), [0, 1], 1)
@@ -89,7 +101,7 @@ def test_a_preempted_job_comes_back(fake_slurm: FakeSlurm) -> None:
 @pytest.mark.parametrize("fake_slurm_settings", [Settings(seconds_per_minute=1)])
 def test_a_time_limit_is_called_one(fake_slurm: FakeSlurm) -> None:
     """It is told apart from a preemption by the job's end; with short minutes it is soon there."""
-    job = running(fake_slurm, Sleeper(), 600, time="5min")
+    job = running(fake_slurm, Sleeper(), 600, time="20min")
     assert job.result(PATIENCE_S) == "came back"
     assert cause_of_the_first_attempt(job) == "timeout"
 
@@ -120,9 +132,9 @@ def test_a_lost_node_is_told(fake_slurm: FakeSlurm) -> None:
 
 def test_a_job_goes_on_after_its_node_was_lost(fake_slurm: FakeSlurm) -> None:
     """From its newest checkpoint, on another node."""
-    job = running(fake_slurm, functions.sleep, 0.5, requeue=True)
+    job = running(fake_slurm, Sleeper(), 600)
     first = fake_slurm.lose_node(job)
-    job.result(PATIENCE_S)
+    assert job.result(PATIENCE_S) == "came back"
     assert (fake_slurm.job(job).restarts, fake_slurm.job(job).nodes != first) == (1, True)
 
 

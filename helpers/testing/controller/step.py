@@ -1,28 +1,37 @@
-"""Be ``srun``: start a program once for each task of a job, and tell how they end."""
+"""One ``srun`` in a job: the processes of its tasks, their logs, and what is said of their end."""
 
 from __future__ import annotations
 
 import os
 import signal
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from helpers.testing.controller import running, sbatch, variables
-from helpers.testing.controller.hostlists import compress
-from helpers.testing.controller.options import UsageError, read_count, read_words
+from helpers.testing.controller import ending, variables
+from helpers.testing.controller.export import exported_to_step
+from helpers.testing.controller.notation.exit_codes import read_wait_status, shell_code
+from helpers.testing.controller.notation.log_names import log_name
+from helpers.testing.controller.notation.times import moment
 from helpers.testing.controller.processes import send, send_group
-from helpers.testing.controller.words import log_name, moment, read_wait_status, shell_code
 
 if TYPE_CHECKING:
     from helpers.testing.controller.jobs import Job
-    from helpers.testing.controller.server import Request, Server
+    from helpers.testing.controller.request import Request
+    from helpers.testing.controller.server import Server
 
 
 @dataclass
 class Task:
-    """One process of a step."""
+    """One process of a step.
+
+    Args:
+        rank: Among all of the step.
+        node: The number of its node in the step.
+        local: Its number on that node.
+        pid: None before it has started.
+        status: What ``wait`` returned; None while it runs.
+    """
 
     rank: int
     node: int
@@ -33,7 +42,23 @@ class Task:
 
 @dataclass(eq=False)
 class Step:
-    """One ``srun`` in a job."""
+    """One ``srun`` in a job.
+
+    Args:
+        server: The whole.
+        job: What it is a step of.
+        number: In the job, from 0.
+        request: The ``srun`` that is being answered.
+        command: What each task runs.
+        options: Those of ``srun``, by their long names.
+        nodes: Where it runs.
+        counts: How many tasks each node has.
+        tasks: In the order of ranks.
+        is_ending: Whether its tasks have been told to end.
+        started: In seconds since the epoch.
+        ended: The same; None while it runs.
+        mark: The state that accounting shows in place of its own.
+    """
 
     server: Server
     job: Job
@@ -88,7 +113,7 @@ class Step:
 
     def _start_task(self, task: Task, shared: list[int]) -> None:
         own = self._values(task)
-        base = _exported(self.options, self.request.environment)
+        base = exported_to_step(self.options, self.request.environment)
         environment = variables.of_task(
             self.server.cluster, self.job, base, self.counts, self.nodes, step=self.number, rank=task.rank,
             node_number=task.node, local=task.local,
@@ -187,123 +212,9 @@ class Step:
             self.job.wait_status = self.code << 8
             self.job.launch = None if self.job.ending else self.job.launch
         self.request.answer({"code": self.code})
-        running.settle(self.server, self.job)
+        ending.settle(self.server, self.job)
 
     def lose_client(self) -> None:
         """End it because its ``srun`` is gone."""
         if self.ended is None and not self.is_ending:
             self.end("forcing job termination", number=signal.SIGTERM)
-
-
-def _exported(options: dict[str, str], environment: dict[str, str]) -> dict[str, str]:
-    words = options.get("export", environment.get("SLURM_EXPORT_ENV", "ALL")).split(",")
-    if words[0] == "ALL":
-        own = dict(environment)
-    else:
-        own = {name: environment[name] for name in [*words, "HOME", "PATH", "USER"] if name in environment}
-    return own | dict(word.partition("=")[::2] for word in words if "=" in word)
-
-
-def srun(server: Server, request: Request) -> None:
-    """Start a step in the job that this is called in, or in a new one."""
-    try:
-        options, command = read_words("srun", request.arguments)
-        if "version" in options:
-            request.answer({"stdout": "slurm-wlm 22.05.8\n"})
-            return
-        if not command:
-            raise UsageError("srun: fatal: No command given to execute.\n", code=1)
-        number = options.get("jobid", request.environment.get("SLURM_JOB_ID"))
-        if number is None:
-            _allocate(server, request, options, command)
-            return
-        jobs = [job for job in server.cluster.find(number) if job.state == "RUNNING"]
-        jobs = [job for job in jobs if str(job.number) == number] or jobs
-        if not jobs:
-            known = server.cluster.is_known(number)
-            sentence = "Job/step already completing or completed" if known else "Invalid job id specified"
-            raise UsageError(f"srun: error: Unable to confirm allocation for job {number}: {sentence}\n", code=1)
-        _start(server, jobs[0], request, options, command)
-    except UsageError as error:
-        request.answer({"stderr": str(error).replace("sbatch:", "srun:"), "code": error.code})
-
-
-def _start(server: Server, job: Job, request: Request, options: dict[str, str], command: list[str]) -> None:
-    inherited = request.environment if request.environment.get("SLURM_JOB_ID") else {}
-    asked = options.get("nodes", inherited.get("SLURM_NNODES", "")).partition("-")[0]
-    nodes = read_count(asked) or len(job.nodes)
-    wanted = options.get("ntasks", "" if "nodes" in options else inherited.get("SLURM_NTASKS", ""))
-    per_node = read_count(options.get("ntasks-per-node", ""))
-    tasks = read_count(wanted) or (per_node or 1) * nodes
-    nodes = max(1, min(nodes, tasks, len(job.nodes)))
-    cpus = read_count(options.get("cpus-per-task", "1")) or 1
-    if tasks * cpus > job.demand.cpus_per_node * len(job.nodes) and "overcommit" not in options:
-        raise UsageError(
-            f"srun: error: Unable to create step for job {job.number}: More processors requested than permitted\n",
-            code=1,
-        )
-    step = Step(
-        server, job, job.next_step, request, command, options, job.nodes[:nodes], variables.split_tasks(tasks, nodes)
-    )
-    job.next_step += 1
-    job.steps.append(step)
-    request.when_gone = step.lose_client
-    step.start()
-
-
-def _allocate(server: Server, request: Request, options: dict[str, str], command: list[str]) -> None:
-    message = {
-        "arguments": ["--wrap=true", *_of_allocation(options)],
-        "folder": request.folder,
-        "environment": {name: v for name, v in request.environment.items() if not name.startswith("SBATCH_")},
-    }
-    jobs, answer = sbatch.submit(server.cluster, message)
-    if not jobs:
-        words = str(answer.get("stderr", "")).replace("sbatch:", "srun:")
-        words = words.replace("Batch job submission failed", "Unable to allocate resources")
-        request.answer({"stderr": words, "code": answer.get("code", 1)})
-        return
-    job = jobs[0]
-    job.name = options.get("job-name") or os.path.basename(command[0])
-    job.requeue = False
-    job.launch = _launcher(server, job, request, options, command)
-    request.when_gone = lambda: running.cancel(server, job)
-    server.cluster.jobs.append(job)
-    server.changed()
-    server.settle_now()
-    if job.state == "PENDING":
-        request.write_error(f"srun: job {job.number} queued and waiting for resources\n")
-
-
-def _launcher(
-    server: Server, job: Job, request: Request, options: dict[str, str], command: list[str]
-) -> Callable[[], None]:
-    def launch() -> None:
-        request.environment = {**request.environment, **variables.of_job(server.cluster, job)}
-        steps_options = {name: value for name, value in options.items() if name not in {"nodes", "ntasks"}}
-        step_options = {**steps_options, "ntasks": str(job.demand.tasks)}
-        _start(server, job, request, step_options, command)
-
-    return launch
-
-
-def _of_allocation(options: dict[str, str]) -> list[str]:
-    own = ("account", "partition", "qos", "time", "nodes", "ntasks", "ntasks-per-node", "cpus-per-task", "mem",
-           "mem-per-cpu", "gpus", "gpus-per-node", "gres", "constraint", "nodelist", "exclude", "reservation",
-           "dependency", "begin", "comment")  # fmt: skip
-    return [f"--{name}={options[name]}" for name in own if name in options] + [
-        "--exclusive" for name in ("exclusive",) if name in options
-    ]
-
-
-def record_of(job: Job) -> dict[str, Any]:
-    """Return what accounting keeps of an attempt that is over."""
-    return {
-        "state": job.state,
-        "reason": job.waited_for,
-        "wait_status": 0,
-        "nodes": compress(job.nodes),
-        "started": job.started,
-        "ended": job.ended,
-        "elapsed": job.elapsed_s(),
-    }

@@ -6,10 +6,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from helpers.testing.controller.capacity import gpu_numbers
-from helpers.testing.controller.hostlists import compress, expand, ranges
-from helpers.testing.controller.options import NONE, ONE, UsageError, read_words
-from helpers.testing.controller.words import named_columns, percent_columns, short_time
+from helpers.testing.controller.cluster import VERSION
+from helpers.testing.controller.nodes import cpus_used, gres, gres_used, mem_used, state_of
+from helpers.testing.controller.notation.columns import named_columns, percent_columns
+from helpers.testing.controller.notation.hostlists import compress, expand
+from helpers.testing.controller.notation.options import NONE, ONE, UsageError, read_words
+from helpers.testing.controller.notation.times import short_time
 
 if TYPE_CHECKING:
     from helpers.testing.controller.cluster import Cluster
@@ -51,7 +53,7 @@ def sinfo(server: Server, message: dict[str, Any]) -> dict[str, Any]:
     cluster = server.cluster
     options, _ = read_words("sinfo", message["arguments"], table=_TABLE, short=_SHORT, stops_at_first=False)
     if "version" in options:
-        return {"stdout": "slurm-wlm 22.05.8\n"}
+        return {"stdout": f"slurm-wlm {VERSION}\n"}
     wanted = options.get("partition", "").split(",") if "partition" in options else None
     partitions = [part for part in cluster.settings.partitions if wanted is None or part.name in wanted]
     groups: list[tuple[Partition, list[Node]]] = []
@@ -143,41 +145,3 @@ def _columns(cluster: Cluster, part: Partition, nodes: list[Node]) -> dict[str, 
         "gres used": lambda: gres_used(cluster, first) if first else "(null)",
         "alloc mem": lambda: mem_used(cluster, first) if first else 0,
     }
-
-
-def gres(node: Node) -> str:
-    """Return a node's GPUs as Slurm writes them."""
-    return ",".join(f"gpu:{kind}:{n}" if kind else f"gpu:{n}" for kind, n in node.gpus.items()) or "(null)"
-
-
-def gres_used(cluster: Cluster, node: Node) -> str:
-    """Return those that are taken."""
-    taken = {n for job in cluster.active() for n in job.gpus.get(node.name, [])}
-    parts = []
-    for kind, numbers in gpu_numbers(node).items():
-        used = [n for n in numbers if n in taken]
-        parts.append(f"gpu:{kind}:{len(used)}(IDX:{ranges(used) or 'N/A'})")
-    return ",".join(parts) or "gpu:0"
-
-
-def cpus_used(cluster: Cluster, node: Node) -> int:
-    """Return how many of a node's CPUs are taken."""
-    jobs = [job for job in cluster.active() if node.name in job.nodes]
-    return node.cpus if any(job.demand.exclusive for job in jobs) else sum(job.demand.cpus_per_node for job in jobs)
-
-
-def mem_used(cluster: Cluster, node: Node) -> int:
-    """Return how much of a node's memory is taken, in MiB."""
-    return sum(job.demand.mem_mb for job in cluster.active() if node.name in job.nodes)
-
-
-def state_of(cluster: Cluster, node: Node) -> str:
-    """Return a node's state as sinfo writes it."""
-    used, given = cpus_used(cluster, node), cluster.node_states.get(node.name, "")
-    if given == "drain":
-        return "draining" if used else "drained"
-    if given:
-        return given
-    if not used:
-        return "idle"
-    return "allocated" if used >= node.cpus else "mixed"

@@ -7,8 +7,8 @@ import re
 import signal
 from typing import TYPE_CHECKING, Any
 
-from helpers.testing.controller import running
-from helpers.testing.controller.options import MAYBE, NONE, ONE, UsageError, read_words
+from helpers.testing.controller import ending
+from helpers.testing.controller.notation.options import MAYBE, NONE, ONE, UsageError, read_words
 
 if TYPE_CHECKING:
     from helpers.testing.controller.jobs import Job
@@ -53,15 +53,15 @@ def _act(server: Server, jobs: list[Job], options: dict[str, str], number: int |
         waiting = [job for job in jobs if job.state == "PENDING"]
         for job in jobs:
             if job in waiting and not is_part:
-                running.end_waiting(server, job)
+                ending.end_waiting(server, job)
             else:
-                running.cancel(server, job)
+                ending.cancel(server, job)
         return
     for job in jobs:
         if job.state == "RUNNING":
             whole, only_batch = "full" in options, "batch" in options
-            running.send_signal(
-                server, job, number, to_batch=whole or only_batch or number == signal.SIGKILL, to_steps=not only_batch
+            ending.send_signal(
+                job, number, to_batch=whole or only_batch or number == signal.SIGKILL, to_steps=not only_batch
             )
 
 

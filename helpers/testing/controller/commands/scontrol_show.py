@@ -1,4 +1,4 @@
-"""Show and change what the controller knows."""
+"""Show jobs, partitions, nodes and the configuration as ``scontrol`` does."""
 
 from __future__ import annotations
 
@@ -6,70 +6,48 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
-from helpers.testing.controller import running
-from helpers.testing.controller.cluster import INVALID_ID
-from helpers.testing.controller.dependencies import describe, read_dependencies
-from helpers.testing.controller.hostlists import compress, expand
-from helpers.testing.controller.options import NONE, ONE, UsageError, read_words
-from helpers.testing.controller.sinfo import cpus_used, gres, mem_used, state_of
-from helpers.testing.controller.squeue import tasks_text
-from helpers.testing.controller.words import long_time, memory_text, moment, read_minutes, read_wait_status
+from helpers.testing.controller.cluster import INVALID_ID, VERSION
+from helpers.testing.controller.dependencies import describe
+from helpers.testing.controller.jobs import waiting_elements
+from helpers.testing.controller.nodes import cpus_used, gres, gres_used, mem_used, state_of
+from helpers.testing.controller.notation.exit_codes import read_wait_status
+from helpers.testing.controller.notation.gpus import gpus_text
+from helpers.testing.controller.notation.hostlists import compress, expand
+from helpers.testing.controller.notation.memory import memory_text
+from helpers.testing.controller.notation.options import UsageError
+from helpers.testing.controller.notation.times import long_time, moment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Container, Sequence
 
     from helpers.testing.controller.cluster import Cluster
     from helpers.testing.controller.jobs import Job
-    from helpers.testing.controller.server import Server
     from helpers.testing.settings import Node, Partition
-
-_TABLE = {
-    **dict.fromkeys(("clusters", "uid"), ONE),
-    **dict.fromkeys(("all", "details", "federation", "future", "help", "hide", "local", "oneliner", "quiet", "sibling",
-                     "usage", "verbose", "version"), NONE),
-}  # fmt: skip
-_SHORT = {"a": "all", "d": "details", "F": "future", "h": "help", "M": "clusters", "o": "oneliner", "Q": "quiet",
-          "u": "uid", "v": "verbose", "V": "version"}  # fmt: skip
-_FINISHED = "Job has already finished"
-_DISABLED = "Requested operation is presently disabled"
-_PENDING = "Job is pending execution"
 
 Lines = list[str]
 
 
-def scontrol(server: Server, message: dict[str, Any]) -> dict[str, Any]:
-    """Answer ``scontrol``."""
-    options, words = read_words("scontrol", message["arguments"], table=_TABLE, short=_SHORT, stops_at_first=False)
-    if "version" in options:
-        return {"stdout": "slurm-wlm 22.05.8\n"}
-    form = message["environment"].get("SLURM_TIME_FORMAT")
-    match [words[0].lower(), *words[1:]] if words else [""]:
-        case ["show", what, *names]:
-            return _show(server, what.lower(), names, oneliner="oneliner" in options, form=form)
-        case ["ping"]:
-            return {"stdout": f"Slurmctld(primary) at {os.uname().nodename} is UP\n"}
-        case ["version"]:
-            return {"stdout": "slurm 22.05.8\n"}
-        case [("requeue" | "requeuehold") as verb, *rest]:
-            return _requeue(server, rest, holds=verb == "requeuehold")
-        case [("hold" | "uhold" | "release") as verb, *ids]:
-            return _hold(server, ids, "" if verb == "release" else "JobHeldUser")
-        case ["update", *settings]:
-            return _update(server, dict(word.partition("=")[::2] for word in settings))
-        case [("suspend" | "resume" | "notify" | "top" | "reconfigure" | "write" | "token") as verb, *_]:
-            return {"stderr": f"helpers.testing: the fake scontrol has no {verb}\n", "code": 1}
-    return {"stderr": f"invalid keyword: {words[0] if words else ''}\n", "code": 1}
+def show(cluster: Cluster, what: str, names: list[str], *, options: Container[str], form: str | None) -> dict[str, Any]:
+    """Answer ``scontrol show``.
 
+    Args:
+        cluster: What is known.
+        what: The kind of thing, as it was written: ``job``, ``partition``, ``node``, …
+        names: Which of them; all where there is none.
+        options: Those in force, by their long names.
+        form: How times are written: ``SLURM_TIME_FORMAT``.
 
-def _show(server: Server, what: str, names: list[str], *, oneliner: bool, form: str | None) -> dict[str, Any]:
-    cluster = server.cluster
+    Raises:
+        UsageError: If there is none of that name.
+    """
+    oneliner = "oneliner" in options
     if what.startswith("job"):
-        jobs = [job for name in names for job in _find(cluster, name)] if names else cluster.jobs
+        jobs = [job for name in names for job in cluster.find(name)] if names else cluster.jobs
         if names and not jobs:
             raise UsageError(f"slurm_load_jobs error: {INVALID_ID}\n", code=1)
-        return {"stdout": _blocks([job_lines(cluster, job, texts, form) for job, texts in _together(jobs)], oneliner)}
+        return {"stdout": _blocks([_job_lines(job, texts, form) for job, texts in _together(jobs)], oneliner)}
     if what.startswith("conf"):
-        return {"stdout": config_text(cluster)}
+        return {"stdout": _config_text(cluster)}
     if what.startswith("part"):
         parts = [part for part in cluster.settings.partitions if not names or part.name in names[0].split(",")]
         if names and not parts:
@@ -79,7 +57,8 @@ def _show(server: Server, what: str, names: list[str], *, oneliner: bool, form: 
         wanted = expand(names[0]) if names else list(cluster.nodes)
         if missing := [name for name in wanted if name not in cluster.nodes]:
             return {"stdout": f"Node {missing[0]} not found\n", "code": 1}
-        return {"stdout": _blocks([_node_lines(cluster, cluster.nodes[name]) for name in wanted], oneliner)}
+        blocks = [_node_lines(cluster, cluster.nodes[name], details="details" in options) for name in wanted]
+        return {"stdout": _blocks(blocks, oneliner)}
     if what.startswith("hostname"):
         return {"stdout": "".join(f"{name}\n" for name in expand(names[0] if names else ""))}
     if what.startswith("hostlist"):
@@ -95,11 +74,6 @@ def _blocks(blocks: Sequence[Lines], oneliner: bool) -> str:
     return "".join("\n   ".join(block) + "\n\n" for block in blocks)
 
 
-def _find(cluster: Cluster, name: str) -> list[Job]:
-    """An array's own id is also that of its last element, so the whole array is shown for it."""
-    return cluster.find(name)
-
-
 def _together(jobs: list[Job]) -> list[tuple[Job, str]]:
     """Return each record with its element's text: those that wait are one record."""
     records: list[tuple[Job, str]] = []
@@ -109,12 +83,11 @@ def _together(jobs: list[Job]) -> list[tuple[Job, str]]:
             records.append((job, str(job.task)))
         elif (job.array, job.state) not in seen:
             seen.add((job.array, job.state))
-            records.append((job, tasks_text(jobs, job)))
+            records.append((job, waiting_elements(jobs, job)))
     return records
 
 
-def job_lines(cluster: Cluster, job: Job, task: str, form: str | None) -> Lines:
-    """Return what ``scontrol show job`` prints of one job."""
+def _job_lines(job: Job, task: str, form: str | None) -> Lines:
     demand, limit = job.demand, job.limit_s()
     code, number = read_wait_status(job.wait_status)
     cpus = demand.cpus_per_node * demand.nodes
@@ -156,8 +129,7 @@ def job_lines(cluster: Cluster, job: Job, task: str, form: str | None) -> Lines:
         f"StdOut={job.log('output')}",
         "Power=",
     ]
-    del cluster
-    kinds = ",".join(f"gres:gpu:{kind}:{n}" if kind else f"gres:gpu:{n}" for kind, n in demand.gpus.items())
+    kinds = gpus_text(demand.gpus, word="gres:gpu")
     return lines + ([f"TresPerNode={kinds}"] if kinds else [])
 
 
@@ -194,7 +166,7 @@ def _partition_lines(cluster: Cluster, part: Partition) -> Lines:
     ]  # fmt: skip
 
 
-def _node_lines(cluster: Cluster, node: Node) -> Lines:
+def _node_lines(cluster: Cluster, node: Node, *, details: bool) -> Lines:
     used, features = cpus_used(cluster, node), ",".join(node.features) or "(null)"
     parts = ",".join(part.name for part in cluster.settings.partitions if node in cluster.nodes_of(part))
     gpus = sum(node.gpus.values())
@@ -204,7 +176,8 @@ def _node_lines(cluster: Cluster, node: Node) -> Lines:
         f"AvailableFeatures={features}",
         f"ActiveFeatures={features}",
         f"Gres={gres(node)}",
-        f"NodeAddr=127.0.0.1 NodeHostName={node.name} Port=0 Version=22.05.8",
+        *(["GresDrain=N/A", f"GresUsed={gres_used(cluster, node)}"] if details else []),
+        f"NodeAddr=127.0.0.1 NodeHostName={node.name} Port=0 Version={VERSION}",
         "OS=Linux ",
         f"RealMemory={node.mem_mb} AllocMem={mem_used(cluster, node)} FreeMem={node.mem_mb} Sockets=1 Boards=1",
         f"State={state_of(cluster, node).upper()} ThreadsPerCore=1 TmpDisk=0 Weight=1 Owner=N/A MCS_label=N/A",
@@ -216,8 +189,7 @@ def _node_lines(cluster: Cluster, node: Node) -> Lines:
     ]
 
 
-def config_text(cluster: Cluster) -> str:
-    """Return what ``scontrol show config`` prints."""
+def _config_text(cluster: Cluster) -> str:
     settings = cluster.settings
     accounting = "slurmdbd" if settings.accounting else "none"
     pairs = {
@@ -235,7 +207,7 @@ def config_text(cluster: Cluster) -> str:
         "SelectType": "select/cons_tres",
         "SelectTypeParameters": "CR_CORE_MEMORY",
         "SLURM_CONF": cluster.folder / "slurm.conf",
-        "SLURM_VERSION": "22.05.8",
+        "SLURM_VERSION": VERSION,
         "SlurmctldHost[0]": os.uname().nodename,
     }
     lines = [f"{name:23} = {value}" for name, value in pairs.items()]
@@ -248,89 +220,3 @@ def config_text(cluster: Cluster) -> str:
             "",
         ]
     )
-
-
-def _requeue(server: Server, words: list[str], *, holds: bool) -> dict[str, Any]:
-    incomplete = bool(words) and words[0].lower() == "incomplete"
-    ids = [text for word in (words[1:] if incomplete else words) for text in word.split(",")]
-    return _each(server, ids, lambda job: _requeue_one(server, job, only_incomplete=incomplete, holds=holds))
-
-
-def _requeue_one(server: Server, job: Job, *, only_incomplete: bool, holds: bool) -> str | None:
-    if holds:
-        job.held = "JobHeldUser"
-    if job.state == "PENDING" or (job.state == "COMPLETING" and job.requeues):
-        return None if only_incomplete else _PENDING
-    if not job.requeue:
-        return _DISABLED
-    if job.is_final:
-        if not only_incomplete:
-            running.revive(server, job)
-        return None
-    running.requeue(server, job)
-    return None
-
-
-def _hold(server: Server, ids: list[str], reason: str) -> dict[str, Any]:
-    def change(job: Job) -> str | None:
-        if job.is_final:
-            return _FINISHED
-        job.held = reason
-        if job.state == "PENDING":
-            job.reason = reason or "None"
-        server.changed()
-        return None
-
-    texts = [text for word in ids for text in word.split(",")]
-    answer = _each(server, texts, change)
-    if answer.get("code"):
-        sentence = str(answer["stderr"]).splitlines()[0].partition(" for job ")[0]
-        answer["stderr"] = f"{answer['stderr']}slurm_suspend error: {sentence}\n"
-    return answer
-
-
-def _each(server: Server, ids: list[str], change: Callable[[Job], str | None]) -> dict[str, Any]:
-    words = []
-    for text in ids:
-        jobs = server.cluster.find(text)
-        if not jobs:
-            words.append(f"{INVALID_ID} for job {text}")
-        answers = [(job, change(job)) for job in jobs]
-        if len(answers) > 1 and any(sentence for _, sentence in answers):
-            words += [f"{job.id}: {sentence or 'No error'}" for job, sentence in answers]
-        else:
-            words += [f"{sentence} for job {text}" for _, sentence in answers if sentence]
-    return {"stderr": "".join(f"{line}\n" for line in words), "code": 1 if words else 0}
-
-
-def _update(server: Server, settings: dict[str, str]) -> dict[str, Any]:
-    lower = {name.lower(): value for name, value in settings.items()}
-    if "nodename" in lower:
-        for name in expand(lower["nodename"]):
-            server.set_node(name, lower.get("state", "").lower())
-        return {}
-    number = lower.get("jobid", lower.get("job", ""))
-    return _each(server, [number], lambda job: _update_job(server, job, lower))
-
-
-def _update_job(server: Server, job: Job, settings: dict[str, str]) -> str | None:
-    if job.is_final:
-        return _FINISHED
-    if "dependency" in settings:
-        dependencies = read_dependencies(settings["dependency"]) if settings["dependency"] else []
-        if dependencies is None:
-            return "Job dependency problem"
-        job.dependencies = dependencies
-    if "timelimit" in settings:
-        minutes = read_minutes(settings["timelimit"])
-        if minutes is None:
-            return "Invalid time limit specification"
-        job.demand.time_min = minutes
-        if job.state == "RUNNING":
-            running.set_clock(server, job, base=job.elapsed_s(), speed=job.clock[2])
-    job.name = settings.get("jobname", settings.get("name", job.name))
-    job.comment = settings.get("comment", job.comment)
-    job.throttle = int(settings.get("arraytaskthrottle", job.throttle))
-    job.requeue = settings.get("requeue", str(int(job.requeue))) == "1"
-    server.changed()
-    return None

@@ -1,4 +1,4 @@
-"""Read ``--array``: ``0-15:4%2``."""
+"""Elements of a job array: ``0-15:4%2``."""
 
 from __future__ import annotations
 

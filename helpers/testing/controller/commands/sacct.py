@@ -7,15 +7,18 @@ import re
 import time
 from typing import TYPE_CHECKING, Any
 
-from helpers.testing.controller.hostlists import compress, ranges
-from helpers.testing.controller.options import NONE, ONE, UsageError, read_words
-from helpers.testing.controller.words import long_time, memory_text, moment, read_wait_status
+from helpers.testing.controller.cluster import VERSION
+from helpers.testing.controller.demand import Demand
+from helpers.testing.controller.jobs import Job
+from helpers.testing.controller.notation.exit_codes import read_wait_status
+from helpers.testing.controller.notation.hostlists import compress, ranges
+from helpers.testing.controller.notation.memory import memory_text
+from helpers.testing.controller.notation.options import NONE, ONE, UsageError, read_words
+from helpers.testing.controller.notation.times import long_time, moment
 
 if TYPE_CHECKING:
-    from helpers.testing.controller.cluster import Cluster
-    from helpers.testing.controller.jobs import Job
     from helpers.testing.controller.server import Server
-    from helpers.testing.controller.steps import Step
+    from helpers.testing.controller.step import Step
 
 _TABLE = {
     **dict.fromkeys(("accounts", "clusters", "constraints", "delimiter", "endtime", "fields", "flags",
@@ -42,14 +45,13 @@ _NONE_ASSIGNED = "None assigned"
 
 def sacct(server: Server, message: dict[str, Any]) -> dict[str, Any]:
     """Answer ``sacct``."""
-    cluster = server.cluster
     options, _ = read_words("sacct", message["arguments"], table=_TABLE, short=_SHORT, stops_at_first=False)
     if "version" in options:
-        return {"stdout": "slurm-wlm 22.05.8\n"}
-    if not cluster.settings.accounting:
+        return {"stdout": f"slurm-wlm {VERSION}\n"}
+    if not server.cluster.settings.accounting:
         return {"stderr": "Slurm accounting storage is disabled\n", "code": 1}
     ids = [text for text in options.get("jobs", "").split(",") if text]
-    jobs = [job for job in _all_jobs(server) if not ids or any(_is_meant(cluster, job, text) for text in ids)]
+    jobs = [job for job in _all_jobs(server) if not ids or any(_is_meant(job, text) for text in ids)]
     if "state" in options:
         jobs = [job for job in jobs if job.state in options["state"].upper().split(",")]
     records = [record for job in jobs for record in _records(job, options)]
@@ -61,32 +63,25 @@ def _all_jobs(server: Server) -> list[Job]:
     return [*server.cluster.accounted, *server.cluster.jobs]
 
 
-def _is_meant(cluster: Cluster, job: Job, text: str) -> bool:
+def _is_meant(job: Job, text: str) -> bool:
     base, _, task = text.partition(".")[0].partition("_")
     if str(job.array or job.number) != base and str(job.number) != base:
         return False
-    del cluster
     return not task or str(job.task) in re.split(r"[\[\],]", task)
 
 
 def _records(job: Job, options: dict[str, str]) -> list[dict[str, Any]]:
-    shared = _shared(job, options)
-    earlier = [{**shared, **_state_of(job, entry)} for entry in job.history] if "duplicates" in options else []
-    now = {
+    shared = _shared(job)
+    earlier = [{**shared, **_state_of(entry)} for entry in job.history] if "duplicates" in options else []
+    now = job.record() | {
         "state": job.state if job.state != "COMPLETING" else "RUNNING",
-        "reason": job.waited_for,
         "wait_status": job.wait_status if job.state in {"COMPLETED", "FAILED", "OUT_OF_MEMORY"} else 0,
-        "nodes": compress(job.nodes),
-        "started": job.started,
-        "ended": job.ended,
-        "elapsed": job.elapsed_s(),
     }
     steps = [] if "allocations" in options or job.started is None else _steps(job, shared)
-    return [*earlier, {**shared, **_state_of(job, now)}, *steps]
+    return [*earlier, {**shared, **_state_of(now)}, *steps]
 
 
-def _shared(job: Job, options: dict[str, str]) -> dict[str, Any]:
-    del options
+def _shared(job: Job) -> dict[str, Any]:
     cpus = job.demand.cpus_per_node * job.demand.nodes
     gpus = sum(job.demand.gpus.values()) * job.demand.nodes
     tres = f"billing={cpus},cpu={cpus}" + (f",gres/gpu={gpus}" if gpus else "")
@@ -106,12 +101,11 @@ def _shared(job: Job, options: dict[str, str]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _state_of(job: Job, entry: dict[str, Any]) -> dict[str, Any]:
+def _state_of(entry: dict[str, Any]) -> dict[str, Any]:
     code, number = read_wait_status(entry["wait_status"])
     state = f"CANCELLED by {os.getuid()}" if entry["state"] == "CANCELLED" else entry["state"]
     if entry["state"] == "CANCELLED" and entry["reason"] == "DependencyNeverSatisfied":
         state = "CANCELLED"
-    del job
     return {
         "State": state, "Reason": entry["reason"], "ExitCode": f"{code}:{number}",
         "NodeList": entry["nodes"] or _NONE_ASSIGNED, "Start": entry["started"], "End": entry["ended"],
@@ -125,7 +119,7 @@ def _steps(job: Job, shared: dict[str, Any]) -> list[dict[str, Any]]:
     if job.launch is None:
         code, number = read_wait_status(job.wait_status)
         rows.append(
-            {**blank, **_state_of(job, _as_entry(job, job.started, job.ended)), "JobID": f"{job.id}.batch",
+            {**blank, **_state_of(_as_entry(job, job.started, job.ended)), "JobID": f"{job.id}.batch",
              "JobName": "batch", "ExitCode": f"{code}:{number}", "MaxRSS": "0", "NTasks": 1}
         )  # fmt: skip
     return rows + [_step_row(job, blank, step) for step in [*job.ended_steps, *job.steps]]
@@ -136,7 +130,7 @@ def _step_row(job: Job, blank: dict[str, Any], step: Step) -> dict[str, Any]:
     if step.ended is not None:
         entry["state"] = step.mark or ("COMPLETED" if step.code == 0 else "FAILED")
     entry["wait_status"] = step.code << 8 if step.code <= _SIGNAL_BASE else step.code - _SIGNAL_BASE
-    row = {**blank, **_state_of(job, entry), "JobID": f"{job.id}.{step.number}", "MaxRSS": "0"}
+    row = {**blank, **_state_of(entry), "JobID": f"{job.id}.{step.number}", "MaxRSS": "0"}
     return {**row, "JobName": step.command[0].rpartition("/")[2], "NTasks": sum(step.counts)}
 
 
@@ -167,11 +161,8 @@ def _table(records: list[dict[str, Any]], fields: list[str], options: dict[str, 
 
 
 def _names() -> list[str]:
-    from helpers.testing.controller import jobs
-
-    demand = jobs.Demand(partition="")
-    empty = jobs.Job(number=0, name="", options={}, demand=demand, script="", command="", arguments=[], folder="",
-                     environment={}, user="", account="", submitted=0)  # fmt: skip
+    empty = Job(number=0, name="", options={}, demand=Demand(partition=""), script="", command="", arguments=[],
+                folder="", environment={}, user="", account="", submitted=0)  # fmt: skip
     return [*_records(empty, {"allocations": ""})[0]]
 
 

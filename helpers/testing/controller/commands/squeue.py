@@ -8,12 +8,15 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from helpers.testing.controller.cluster import INVALID_ID
+from helpers.testing.controller.cluster import INVALID_ID, VERSION
 from helpers.testing.controller.dependencies import describe
-from helpers.testing.controller.hostlists import compress, ranges
-from helpers.testing.controller.jobs import COMPACT, FINAL, Job
-from helpers.testing.controller.options import NONE, ONE, UsageError, read_words
-from helpers.testing.controller.words import memory_text, moment, named_columns, percent_columns, short_time
+from helpers.testing.controller.jobs import COMPACT, Job, waiting_elements
+from helpers.testing.controller.notation.columns import named_columns, percent_columns
+from helpers.testing.controller.notation.gpus import gpus_text
+from helpers.testing.controller.notation.hostlists import compress
+from helpers.testing.controller.notation.memory import memory_text
+from helpers.testing.controller.notation.options import NONE, ONE, UsageError, read_words
+from helpers.testing.controller.notation.times import moment, short_time
 
 if TYPE_CHECKING:
     from helpers.testing.controller.server import Server
@@ -53,7 +56,7 @@ def squeue(server: Server, message: dict[str, Any]) -> dict[str, Any]:
     environment = message["environment"]
     options, _ = read_words("squeue", message["arguments"], table=_TABLE, short=_SHORT, stops_at_first=False)
     if "version" in options:
-        return {"stdout": "slurm-wlm 22.05.8\n"}
+        return {"stdout": f"slurm-wlm {VERSION}\n"}
     options = {**_from_variables(environment), **options}
     ids = [text for text in options.get("jobs", "").split(",") if text]
     for text in ids:
@@ -100,15 +103,8 @@ def rows(jobs: list[Job], *, split: bool) -> list[tuple[Job, str]]:
         key = (job.array, job.state)
         if key not in seen:
             seen.add(key)
-            lines.append((job, f"{job.array}_[{tasks_text(jobs, job)}]"))
+            lines.append((job, f"{job.array}_[{waiting_elements(jobs, job)}]"))
     return lines
-
-
-def tasks_text(jobs: list[Job], job: Job) -> str:
-    """Return the waiting elements of an array: ``2-5%2``."""
-    together = [one for one in jobs if one.array == job.array and one.started is None and one.state == job.state]
-    numbers = sorted(one.task for one in together if one.task is not None)
-    return ranges(numbers) + (f"%{job.throttle}" if job.throttle else "")
 
 
 def _table(lines: list[tuple[Job, str]], options: dict[str, str], form: str | None) -> str:
@@ -159,16 +155,14 @@ def columns_of(job: Job, text: str, form: str | None) -> dict[str, Callable[[], 
         "T": lambda: job.state,
         "r": lambda: job.reason,
         "N": lambda: nodes,
-        "R": lambda: nodes if job.is_active or (job.state in FINAL and nodes) else f"({job.reason})",
+        "R": lambda: nodes if job.is_active or (job.is_final and nodes) else f"({job.reason})",
         "M": lambda: short_time(job.elapsed_s()),
         "l": lambda: "UNLIMITED" if limit is None else short_time(limit),
         "L": lambda: "UNLIMITED" if limit is None else short_time(max(0.0, limit - job.elapsed_s())),
         "D": lambda: demand.nodes,
         "C": lambda: demand.cpus_per_node * demand.nodes,
         "m": lambda: memory_text(demand.mem_mb),
-        "b": lambda: (
-            ",".join(f"gres:gpu:{kind}:{n}" if kind else f"gres:gpu:{n}" for kind, n in demand.gpus.items()) or "N/A"
-        ),
+        "b": lambda: gpus_text(demand.gpus, word="gres:gpu") or "N/A",
         "e": lambda: moment(job.end_time(), form, none="N/A"),
         "S": lambda: moment(job.started, form, none="N/A"),
         "V": lambda: moment(job.submitted, form),

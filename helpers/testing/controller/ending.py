@@ -1,4 +1,4 @@
-"""Start a batch script, and bring a job to its end: by itself, by its limit, by somebody's command."""
+"""Bring a job to its end: by itself, by somebody's command, with its node; and let it wait again if it is requeued."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import signal
 import time
 from typing import TYPE_CHECKING
 
-from helpers.testing.controller import steps, variables
+from helpers.testing.controller.notation.exit_codes import read_wait_status
+from helpers.testing.controller.notation.times import moment
 from helpers.testing.controller.processes import send
-from helpers.testing.controller.words import moment, read_wait_status
 
 if TYPE_CHECKING:
     from helpers.testing.controller.jobs import Job
@@ -19,87 +19,7 @@ _BATCH_ALONE_S = 0.05
 _WITHOUT_EXIT_CODE = {"CANCELLED", "TIMEOUT", "PREEMPTED", "NODE_FAIL"}
 
 
-def start(server: Server, job: Job, place: dict[str, list[int]]) -> None:
-    """Give a job its nodes, and start its batch script there."""
-    cluster, now = server.cluster, time.time()
-    if job.array is not None and job.started is None and job.restarts == 0:
-        others = [other for other in cluster.jobs if other.array == job.array and other is not job]
-        if any(other.state == "PENDING" and other.number == job.array for other in others):
-            job.number = cluster.take_id()  # the last to start keeps the id of the array
-    job.nodes, job.gpus = list(place), place
-    job.state, job.reason, job.ending, job.requeues = "RUNNING", "None", "", False
-    job.started, job.ended, job.wait_status, job.next_step = now, None, 0, 0
-    job.attempt += 1
-    job.sessions = set()
-    set_clock(server, job, base=0.0, speed=60 / cluster.settings.seconds_per_minute)
-    if job.launch is not None:
-        job.launch()
-        return
-    _start_batch(server, job)
-
-
-def _start_batch(server: Server, job: Job) -> None:
-    spool = server.cluster.folder / "spool" / f"job{job.number:05}"
-    spool.mkdir(parents=True, exist_ok=True)
-    script = spool / "slurm_script"
-    script.write_text(job.script, encoding="utf-8", errors="surrogateescape")
-    script.chmod(0o700)
-    attempt = job.attempt
-    folder = job.folder if os.path.isdir(job.folder) else "/tmp"  # noqa: S108 -- what slurmd does
-    try:
-        job.streams = _open_logs(job)
-        with open(os.devnull) as nothing:
-            job.batch_pid = server.processes.start(
-                [str(script), *job.arguments],
-                folder=folder,
-                environment=variables.of_batch(server.cluster, job),
-                streams=(nothing.fileno(), *job.streams),
-                when_ended=lambda status: _batch_ended(server, job, attempt, status),
-            )
-    except OSError as error:
-        print(f"job {job.id}: {error}", flush=True)
-        job.wait_status = 1 << 8
-        settle(server, job)
-        return
-    job.sessions.add(job.batch_pid)
-
-
-def _open_logs(job: Job) -> tuple[int, int]:
-    appends = job.options.get("open-mode", "truncate").startswith("a")
-    flags = os.O_WRONLY | os.O_CREAT | (os.O_APPEND if appends else os.O_TRUNC)
-    out = os.open(job.log("output"), flags, 0o644)
-    if job.log("error") == job.log("output"):
-        return out, os.dup(out)
-    return out, os.open(job.log("error"), flags, 0o644)
-
-
-def set_clock(server: Server, job: Job, *, base: float, speed: float) -> None:
-    """Let a job's time go on from ``base`` seconds, at ``speed`` seconds a real second."""
-    job.clock = (time.time(), base, speed)
-    limit, token = job.limit_s(), (job.attempt, job.clock)
-    if limit is None:
-        return
-    server.timers.after((limit - base) / speed, lambda: _reach_limit(server, job, token))
-    if job.signal is not None and limit - job.signal[1] >= base:
-        server.timers.after((limit - job.signal[1] - base) / speed, lambda: _warn(server, job, token))
-
-
-def _is_now(job: Job, token: tuple[int, tuple[float, float, float]]) -> bool:
-    return job.state == "RUNNING" and (job.attempt, job.clock) == token
-
-
-def _warn(server: Server, job: Job, token: tuple[int, tuple[float, float, float]]) -> None:
-    if _is_now(job, token) and job.signal is not None:
-        name, _, to_batch = job.signal
-        send_signal(server, job, signal.Signals[name], to_batch=to_batch, to_steps=not to_batch)
-
-
-def _reach_limit(server: Server, job: Job, token: tuple[int, tuple[float, float, float]]) -> None:
-    if _is_now(job, token):
-        terminate(server, job, "TIMEOUT", why="TIME LIMIT")
-
-
-def send_signal(_: Server, job: Job, number: int, *, to_batch: bool, to_steps: bool) -> None:
+def send_signal(job: Job, number: int, *, to_batch: bool, to_steps: bool) -> None:
     """Send a signal to the direct children of Slurm: the batch shell, the tasks."""
     if to_batch and job.batch_pid is not None:
         send(job.batch_pid, number)
@@ -107,9 +27,8 @@ def send_signal(_: Server, job: Job, number: int, *, to_batch: bool, to_steps: b
         step.send(number)
 
 
-def say(server: Server, job: Job, text: str) -> None:
+def say(job: Job, text: str) -> None:
     """Write a line of slurmstepd into a job's log."""
-    del server
     if job.streams is not None:
         os.write(job.streams[1], f"slurmstepd: error: {text}\n".encode())
 
@@ -132,12 +51,12 @@ def terminate(server: Server, job: Job, ending: str, *, why: str = "", requeues:
     due = f" DUE TO {why}" if why else ""
     now = moment(time.time())
     if job.batch_pid is not None:
-        say(server, job, f"*** JOB {job.number} ON {job.nodes[0]} CANCELLED AT {now}{due} ***")
+        say(job, f"*** JOB {job.number} ON {job.nodes[0]} CANCELLED AT {now}{due} ***")
     steps_alive = list(job.steps)
     for step in steps_alive:
         step.announce_end(now, due, wait_s=int(server.cluster.settings.kill_wait_s) + 2)
     for number in (signal.SIGCONT, signal.SIGTERM):
-        send_signal(server, job, number, to_batch=True, to_steps=True)
+        send_signal(job, number, to_batch=True, to_steps=True)
     alone = requeues and not steps_alive
     attempt = job.attempt
     wait_s = min(_BATCH_ALONE_S, server.cluster.settings.kill_wait_s) if alone else server.cluster.settings.kill_wait_s
@@ -149,7 +68,7 @@ def kill(server: Server, job: Job, attempt: int) -> None:
     """Kill all processes of an attempt, if it is not over."""
     if job.attempt != attempt or not job.is_active:
         return
-    send_signal(server, job, signal.SIGKILL, to_batch=True, to_steps=True)
+    send_signal(job, signal.SIGKILL, to_batch=True, to_steps=True)
     server.processes.kill_leftovers(job.sessions, str(job.number))
 
 
@@ -166,7 +85,7 @@ def preempt(server: Server, job: Job, *, grace_s: float) -> None:
     for step in job.steps:
         step.say(f"*** STEP {step.id} ON {step.nodes[0]} CANCELLED AT {now} ***")
     for number in (signal.SIGCONT, signal.SIGTERM):
-        send_signal(server, job, number, to_batch=False, to_steps=True)
+        send_signal(job, number, to_batch=False, to_steps=True)
     server.timers.after(grace_s, lambda: _end_grace(server, job, attempt))
 
 
@@ -187,7 +106,8 @@ def lose(server: Server, job: Job) -> None:
     settle(server, job)
 
 
-def _batch_ended(server: Server, job: Job, attempt: int, status: int) -> None:
+def batch_ended(server: Server, job: Job, attempt: int, status: int) -> None:
+    """Take note that a batch script has ended; what it leaves is ended too."""
     if job.attempt != attempt:
         return
     job.batch_pid, job.wait_status = None, status
@@ -209,7 +129,7 @@ def settle(server: Server, job: Job) -> None:
     job.ended = time.time()
     job.state, job.reason = _final(job)
     if job.requeues and job.ending != "CANCELLED":
-        job.history.append(steps.record_of(job))
+        job.history.append(job.record())
         _wait_again(server, job)
     server.changed()
 
@@ -260,6 +180,6 @@ def end_waiting(server: Server, job: Job) -> None:
 
 def revive(server: Server, job: Job) -> None:
     """Let a job that has ended start again, as ``scontrol requeue`` does."""
-    job.history.append(steps.record_of(job))
+    job.history.append(job.record())
     _wait_again(server, job)
     server.changed()
