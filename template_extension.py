@@ -2,21 +2,26 @@
 
 Cookiecutter (and cruft) load this module from the template's root, because ``cookiecutter.json`` names it
 under ``_extensions``. It makes names out of the project's name, writes answers as data (TOML, Markdown),
-refuses bad answers before a folder is made, and works out the requirement by which a project gets ``helpers``.
+refuses bad answers before a folder is made, and works out where the template, and with it ``helpers``, comes from.
 """
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import importlib.util
 import json
 import os
 import re
+import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote, urlsplit
 
 from cookiecutter.exceptions import FailedHookException
+from jinja2 import pass_context
 from jinja2.ext import Extension
 from slugify import slugify
 
@@ -41,7 +46,10 @@ class TemplateExtension(Extension):
         )
         environment.globals.update(
             refuse_bad_answers=refuse_bad_answers,
-            helpers_requirement=lambda: helpers_requirement(template_folder(environment)),
+            helpers_requirement=pass_context(
+                lambda context: helpers_requirement(template_folder(environment, context["cookiecutter"]))
+            ),
+            template_stamp=lambda answers: template_stamp(template_folder(environment, answers), answers),
         )
 
     def preprocess(self, source: str, name: str | None, filename: str | None = None) -> str:
@@ -103,21 +111,41 @@ def toml_string(text: str) -> str:
 def markdown(text: str) -> str:
     """Return ``text`` so that Markdown shows it as it was typed, with no more backslashes than that takes."""
     anywhere = r"[*`<\[]|\\(?=[!-/:-@\[-`{-~]|$)|&(?=#?\w+;)|~(?=~)|(?<!\w)_|_(?!\w)|(?<=\s)#"
-    at_start = r"^[#>|=~]|^[-+](?=\s|-)|(?<=^\d)[.)](?=\s)"
-    return re.sub(f"{anywhere}|{at_start}", r"\\\g<0>", text)
+    mathematics = r"\$(?=.*\$)"  # of GitHub's and GitLab's, between two of them
+    at_start = r"^[#>|=~]|^[-+](?=\s|-|$)"
+    shown = re.sub(f"{anywhere}|{mathematics}|{at_start}", r"\\\g<0>", text)
+    return re.sub(r"^(\d{1,9})([.)])(?=\s|$)", r"\1\\\2", shown)
 
 
 # --- where helpers comes from ------------------------------------------------------------------
 
 
-def template_folder(environment: Environment) -> Path:
-    """Return the root of the template that is being rendered.
+def template_folder(environment: Environment, answers: Mapping[str, str]) -> Path:
+    """Return the root of the template that is being rendered, where it stays: of a zip, a copy.
 
     The file of this module will not do: two bakes in one process share the module that the first one loaded.
     """
     if environment.loader is None:
         return OWN_FOLDER
-    return Path(environment.loader.searchpath[0]).resolve().parent  # of {{cookiecutter.project_slug}}/
+    folder = Path(environment.loader.searchpath[0]).resolve().parent  # of {{cookiecutter.project_slug}}/
+    return kept_copy(folder) if str(answers.get("_template", "")).lower().endswith(".zip") else folder
+
+
+def kept_copy(folder: Path) -> Path:
+    """Copy an unpacked zip to where it lasts, once for all with the same content; cookiecutter removes its own."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    content = hashlib.sha256()
+    for path in files:
+        content.update(f"{path.relative_to(folder)}\0".encode() + path.read_bytes())
+    data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
+    kept = data / "slurm-torch-helpers" / "templates" / content.hexdigest()[:12]
+    if not kept.is_dir():
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=kept.parent) as unfinished:
+            copy = shutil.copytree(folder, Path(unfinished, "template"), ignore=shutil.ignore_patterns("__pycache__"))
+            with contextlib.suppress(OSError):  # somebody else was quicker
+                copy.rename(kept)
+    return kept
 
 
 def helpers_requirement(folder: Path) -> str:
@@ -128,12 +156,46 @@ def helpers_requirement(folder: Path) -> str:
         - ``slurm-torch-helpers @ git+file://localhost/…@<commit>`` where it is only in a local clone,
         - ``slurm-torch-helpers @ file:///…`` where no commit can be named (changed files, no git): for a trial.
     """
-    commit = git(folder, "rev-parse", "HEAD") if git(folder, "rev-parse", "--show-prefix") == "" else None
-    url = commit_url(folder, commit) if commit and git(folder, "status", "--porcelain") == "" else None
+    commit = clean_commit(folder)
+    url = commit_url(folder, commit) if commit else None
     # pip decodes these three (# % ?) before it splits a git+file URL, and then finds no folder.
     if url is None or (url.startswith("file:") and re.search("%(23|25|3F)", url)):
         return f"{DISTRIBUTION} @ file://{quote(str(folder))}"
     return f"{DISTRIBUTION} @ git+{url}@{commit}"
+
+
+def template_stamp(folder: Path, answers: Mapping[str, str]) -> str:
+    """Return ``.template.json``: the template, its commit and version, the answers; the keys are cruft's.
+
+    The hook adds a hash of each file. Where no commit can be named it is null, and an update has to be told one.
+    """
+    commit = clean_commit(folder)
+    url = commit_url(folder, commit) if commit else f"file://localhost{quote(str(folder))}"
+    path = local_path(url.replace("file://localhost", "file://", 1))
+    asked = {name: answer for name, answer in answers.items() if not name.startswith("_")}
+    stamp = {
+        "template": str(path) if path else url,
+        "commit": commit,
+        "checkout": None,
+        "directory": None,
+        "version": template_version(folder),
+        "context": {"cookiecutter": asked},
+    }
+    return json.dumps(stamp, indent=2, ensure_ascii=False)
+
+
+def template_version(folder: Path) -> str | None:
+    """Return the template's release, which is the library's; None where its ``pyproject.toml`` is not there."""
+    file = folder / "pyproject.toml"
+    found = re.search(r'^version = "(.+)"$', file.read_text(encoding="utf-8"), re.MULTILINE) if file.exists() else None
+    return found[1] if found else None
+
+
+def clean_commit(folder: Path) -> str | None:
+    """Return the commit that ``folder`` is an exact copy of; None if there is none, or if files were changed."""
+    if git(folder, "rev-parse", "--show-prefix") != "" or git(folder, "status", "--porcelain") != "":
+        return None
+    return git(folder, "rev-parse", "HEAD")
 
 
 def commit_url(folder: Path, commit: str) -> str:
@@ -178,8 +240,10 @@ def remote_url(origin: str) -> str:
 
 
 def git(folder: Path, *arguments: str) -> str | None:
-    """Return what git says in ``folder``, or None if it fails or is not there."""
-    command = ["git", "-c", f"safe.directory={folder}", "-C", str(folder), *arguments]  # a lab's shared clone
+    """Return what git says in ``folder``, a clone or a bare repository, or None if it fails or is not there."""
+    # Of a lab's shared clone git asks for no trust where it is told the repository; older ones take no option for it.
+    repository = ".git" if (folder / ".git").exists() else "."
+    command = ["git", "-C", str(folder), f"--git-dir={repository}", *arguments]
     environment = {name: value for name, value in os.environ.items() if name not in FOREIGN}
     try:
         done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)

@@ -14,13 +14,29 @@ import sys
 ANSWERS = r"""{{ cookiecutter | tojson }}"""  # JSON escapes every quote in a value: none can end this string
 
 MAX_LENGTH = 50  # characters of a folder or import name; the shell prompt and the job's name carry it
-# A package of one of these names would hide the one that the project itself imports; a distribution of one of
-# these names would be taken by pip for the project's own dependency.
+# A package of one of these names would hide the one that the project imports, or that something imports for it; a
+# distribution of one of these names would be taken by pip for that dependency.
 IMPORTED = {"helpers", "matplotlib", "numpy", "pre-commit", "pytest", "ruff", "torch", "tqdm", "typer"}
-RESERVED = IMPORTED | {"slurm-torch-helpers", "src", "test", "tests"}
+IMPORTED_BY_THOSE = {
+    "annotated-doc", "annotated-types", "cfgv", "click", "cloudpickle", "contourpy", "cycler", "dateutil", "distlib",
+    "example", "filelock", "fonttools", "fsspec", "functorch", "identify", "iniconfig", "isympy", "jinja2",
+    "kiwisolver", "markdown-it", "markdown-it-py", "markupsafe", "mdurl", "mpl-toolkits", "mpmath", "networkx",
+    "nodeenv", "nvidia", "nvidia-ml-py", "packaging", "pil", "pillow", "pip", "platformdirs", "pluggy", "psutil",
+    "py", "pydantic", "pydantic-core", "pygments", "pylab", "pynvml", "pyparsing", "python-dateutil",
+    "python-discovery", "pyyaml", "rich", "safetensors", "setuptools", "shellingham", "six", "submitit", "sympy",
+    "torchgen", "triton", "typing-extensions", "typing-inspection", "tzdata", "virtualenv", "wheel", "xxhash", "yaml",
+}  # fmt: skip
+# In the standard library of another Python than the one that bakes, from 3.11 on.
+STANDARD_ELSEWHERE = {
+    "aifc", "annotationlib", "asynchat", "asyncore", "audioop", "cgi", "cgitb", "chunk", "compression", "crypt",
+    "distutils", "imghdr", "imp", "lib2to3", "mailcap", "msilib", "nis", "nntplib", "ossaudiodev", "pipes", "smtpd",
+    "sndhdr", "spwd", "sunau", "telnetlib", "uu", "xdrlib",
+}  # fmt: skip
+RESERVED = IMPORTED | IMPORTED_BY_THOSE | STANDARD_ELSEWHERE | {"slurm-torch-helpers", "src", "test", "tests"}
 
 ONE_LINE = ("project_name", "description", "author_name")
-BREAKS = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029\ud800-\udfff]")  # lines, and what no UTF-8 file may hold
+# Lines, control characters (which no YAML may hold), and what no UTF-8 file may.
+BREAKS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]")
 NAMES = {
     "project_slug": (
         r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?",
@@ -37,12 +53,15 @@ def problems(answers: dict[str, str]) -> list[str]:
     """Return one sentence for each rule that ``answers`` break: the field, the rule, the value."""
     texts = [(field, text_problem(answers[field])) for field in ONE_LINE]
     names = [(field, name_problem(answers[field], *rule)) for field, rule in NAMES.items()]
-    return [f"{field} {problem}, got {answers[field]!r}" for field, problem in texts + names if problem]
+    overlay = [("lab_overlay", overlay_problem(answers.get("lab_overlay", "")))]
+    return [f"{field} {problem}, got {answers[field]!r}" for field, problem in texts + names + overlay if problem]
 
 
 def text_problem(text: str) -> str | None:
     """Return the rule that ``text`` breaks, if any: it is shown as a title and stored as one line."""
-    return None if text.strip() and not BREAKS.search(text) else "must be one line of text"
+    if not text.strip() or BREAKS.search(text):
+        return "must be one line of text"
+    return None if text == text.strip() else "must not begin or end with a space"
 
 
 def name_problem(name: str, pattern: str, rule: str) -> str | None:
@@ -54,6 +73,20 @@ def name_problem(name: str, pattern: str, rule: str) -> str | None:
     if is_taken(name):
         return "must not be a name that Python or a dependency uses"
     return None
+
+
+def overlay_problem(text: str) -> str | None:
+    """Return the rule that ``text`` breaks, if any: the hook that copies the lab's files runs in the new project."""
+    source, _, ref = text.partition("#")
+    if ref.startswith("-"):
+        return "must have a branch, tag or commit after '#'"
+    if not text or re.match(r"[\w.+-]+://|[\w.-]+@[\w.-]+:", source):
+        return None
+    if not source.startswith(("/", "~")):
+        return "must be empty, a whole path (/… or ~/…) or a git URL"
+    from pathlib import Path  # here, since each bake pays for what stands above
+
+    return None if Path(source).expanduser().is_dir() else "must name a folder that exists"
 
 
 def is_taken(name: str) -> bool:

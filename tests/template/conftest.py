@@ -44,9 +44,9 @@ class Bake:
         return project
 
     def files(self) -> set[str]:
-        """Return the paths of all files of the project, but for git's own."""
+        """Return the paths of all files of the project, but for git's own and the caches of its checks."""
         paths = (path.relative_to(self.project) for path in self.project.rglob("*") if path.is_file())
-        return {path.as_posix() for path in paths if path.parts[0] != ".git"}
+        return {path.as_posix() for path in paths if path.parts[0] not in {".git", ".helpers-cache", ".ruff_cache"}}
 
 
 class Baker(Protocol):
@@ -64,10 +64,13 @@ class Home:
 
     def environment(self, **more: str) -> dict[str, str]:
         """Return the variables of a process that lives here."""
-        kept = {name: os.environ[name] for name in ("LANG", "LC_ALL", "TMPDIR") if name in os.environ}
+        kept = {name: os.environ[name] for name in ("LANG", "LC_ALL") if name in os.environ}
+        scratch = self.path.with_name(f"{self.path.name}-tmp")  # cookiecutter leaves a copy of each hook there
+        scratch.mkdir(exist_ok=True)
         return {
             **kept,
             "HOME": str(self.path),
+            "TMPDIR": str(scratch),
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "GIT_CONFIG_NOSYSTEM": "1",
             "COOKIECUTTER_CONFIG": str(self.path / "cookiecutter.yaml"),
@@ -110,6 +113,15 @@ def template(tmp_path_factory: pytest.TempPathFactory, home: Home) -> Path:
     home.git(folder, "init", "--quiet")
     home.git(folder, "add", "--all")
     home.git(folder, "commit", "--quiet", "--message", "The template")
+    return folder
+
+
+@pytest.fixture
+def released(template: Path, tmp_path: Path, home: Home) -> Path:
+    """A template that a test may change."""
+    folder = tmp_path / "template"
+    home.git(tmp_path, "clone", "--quiet", str(template), str(folder))
+    home.git(folder, "remote", "remove", "origin")
     return folder
 
 

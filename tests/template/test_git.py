@@ -132,6 +132,43 @@ def test_a_failing_hook_of_the_users_own_is_left_to_the_user(
     assert git_lines(baked) == [f"git: no first commit yet (no ticket number). By hand: {BY_HAND}"]
 
 
+def test_hooks_that_a_site_keeps_elsewhere_are_left_alone(
+    bake: Baker, fresh_home: Home, home: Home, default_bake: Bake
+) -> None:
+    """With core.hooksPath, ours would be written into the folder that all repositories share."""
+    hooks = fresh_home.path / "hooks"
+    hooks.mkdir()
+    settings = (home.path / ".gitconfig").read_text() + f"[core]\nhooksPath = {hooks}\n"
+    (fresh_home.path / ".gitconfig").write_text(settings)
+    baked = bake(environment=fresh_home.environment())
+    assert_whole(baked, default_bake)
+    assert git_lines(baked) == []
+    assert list(hooks.iterdir()) == []
+    assert home.git(baked.project, "log", "--format=%s") == "Start from cookiecutter-slurm-torch"
+
+
+def test_setup_goes_on_where_a_site_keeps_its_hooks_elsewhere(
+    bake: Baker, fresh_home: Home, home: Home, tmp_path: Path
+) -> None:
+    """pre-commit refuses to write there; what comes after it is done all the same, and what to do is said."""
+    settings = (home.path / ".gitconfig").read_text() + f"[core]\nhooksPath = {fresh_home.path}\n"
+    (fresh_home.path / ".gitconfig").write_text(settings)
+    environment = fresh_home.environment(VIRTUAL_ENV=sys.prefix)
+    project = bake(environment=environment).project
+    (tmp_path / "python3").write_text(
+        f'#!/bin/sh\ncase "$*" in *"pip install"*) exit 0;; esac\nexec {sys.executable} "$@"\n'
+    )
+    (tmp_path / "python3").chmod(0o755)
+    environment["PATH"] = f"{tmp_path}:{environment['PATH']}"
+    done = subprocess.run(
+        ["make", "setup"], cwd=project, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    assert "Before a commit, by hand: pre-commit run" in done.stdout
+    assert not (project / "data" / "raw").stat().st_mode & 0o222
+
+
 def test_inside_another_repository_none_is_made(home: Home, template: Path, tmp_path: Path) -> None:
     """A repository in a repository is rarely meant."""
     home.git(tmp_path, "init", "--quiet")
@@ -172,7 +209,10 @@ def hook() -> ModuleType:
         (
             "git+file://localhost/t@1f",
             None,
-            ["helpers comes from a clone that only this machine can reach: git+file://localhost/t@1f"],
+            [
+                "helpers comes from a clone that only this machine can reach: git+file://localhost/t@1f",
+                "  For others to install it, push the template, and name its URL in that line of pyproject.toml.",
+            ],
         ),
         ("file:///t", None, ["Trial: helpers comes from files, not from a commit: file:///t"]),
         ("git+https://example.org/t.git@1f", "no.", ["git: no."]),

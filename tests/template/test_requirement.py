@@ -9,7 +9,7 @@ import sys
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import pytest
 from cookiecutter.main import cookiecutter
@@ -18,7 +18,7 @@ from packaging.requirements import Requirement
 import template_extension
 
 if TYPE_CHECKING:
-    from tests.template.conftest import Baker, Home
+    from tests.template.conftest import Bake, Baker, Home
 
 pytestmark = pytest.mark.template
 
@@ -140,11 +140,32 @@ def test_cruft_gives_the_same_project(template: Path, bake: Baker, home: Home, t
     )
     assert done.returncode == 0, done.stdout
     project, baked = tmp_path / "digits", bake()
-    for path in baked.files():
+    for path in baked.files():  # the stamp, too
         assert (project / path).read_bytes() == (baked.project / path).read_bytes(), path
     assert "git: no repository yet, since cruft adds a file after this." in done.stdout
     assert not (project / ".git").exists()
     assert json.loads((project / ".cruft.json").read_text())["commit"] == commit_of(template, home)
+
+
+def test_a_zip_of_the_repository_gives_the_same_project(
+    template: Path, bake: Baker, default_bake: Bake, home: Home, tmp_path: Path
+) -> None:
+    """But for the files that say where it came from: a zip has no commit."""
+    home.git(template, "archive", "--prefix=template/", f"--output={tmp_path}/template.zip", "HEAD")
+    unpacked = bake(template=tmp_path / "template.zip")
+    assert unpacked.code == 0, unpacked.output
+    assert unpacked.files() == default_bake.files()
+    other = {
+        path
+        for path in unpacked.files()
+        if (unpacked.project / path).read_bytes() != (default_bake.project / path).read_bytes()
+    }
+    assert other == {path for path in other if "slurm-torch-helpers @" in (unpacked.project / path).read_text()} | {
+        ".template.json"
+    }
+    folder = Path(unquote(requirement(unpacked.project).partition("file://")[2]))
+    assert (folder / "cookiecutter.json").is_file()  # where cookiecutter had unpacked it, nothing is left
+    assert home.path in folder.parents
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 PROJECT = Path(__file__).resolve().parents[2]
 
@@ -25,3 +26,4 @@ class Config:
     width: int = 32
     seed: int = 0
     data: Path = PROJECT / "data" / "raw" / "optdigits.csv.gz"
+    prepared: ClassVar[Path] = PROJECT / "data" / "processed" / "optdigits.npz"

@@ -4,6 +4,7 @@ import json
 import sys
 from dataclasses import asdict
 
+import numpy as np
 import torch
 from helpers import current_run
 from helpers.training import Checkpointer, distributed, get_device, is_main, make_loader, wrap
@@ -12,8 +13,9 @@ from tqdm import tqdm
 
 from .config import Config
 from .data import load
-from .evaluate import accuracy
+from .evaluate import accuracy, judge
 from .model import DigitNet
+from .report import write_report
 
 
 def train(config: Config) -> float:
@@ -40,7 +42,8 @@ def train(config: Config) -> float:
             model.train()
             title = f"epoch {epoch + 1}/{config.epochs}"
             loss = torch.tensor(torch.nan)  # a job that was stopped after an epoch's last step has none left here
-            for images, digits in tqdm(loader, title, leave=False, mininterval=0.5, disable=not is_main()):
+            silent = None if is_main() else True  # None: no bar where stderr is a file, such as a job's log
+            for images, digits in tqdm(loader, title, leave=False, mininterval=0.5, disable=silent):
                 loss = cross_entropy(model(images.to(device)), digits.to(device))
                 optimizer.zero_grad()
                 loss.backward()
@@ -48,20 +51,22 @@ def train(config: Config) -> float:
                 checkpoint.step()
 
             right = accuracy(model, validation, device)
+            checkpoint.log(loss=loss, accuracy=right)  # metrics.jsonl, from which the learning curve is drawn
             checkpoint.keep_best(accuracy=right)
             if is_main():
                 line = f"{title}: loss {loss.item():.4f}, validation accuracy {right:.4f}"
                 tqdm.write(line, file=sys.stderr)  # where the bar goes, so that the two keep their order
 
-        right = accuracy(model, load(config.data, "test"), device)
+        confusion = judge(model, load(config.data, "test"), device)
         if is_main():
-            write_summary(config, right)
-        return right
+            write_summary(config, confusion)
+        return float(confusion.trace() / confusion.sum())
 
 
-def write_summary(config: Config, test_accuracy: float) -> None:
-    """Write how the run went, and with which settings, to ``final.json`` in its folder, if it has one."""
+def write_summary(config: Config, confusion: np.ndarray) -> None:
+    """Write how the run went, and with which settings, into its folder, if it has one: a file and a few pictures."""
     folder = current_run().folder
     if folder is not None:
-        summary = {"test_accuracy": test_accuracy, "config": asdict(config)}
+        summary = {"test_accuracy": float(confusion.trace() / confusion.sum()), "config": asdict(config)}
         (folder / "final.json").write_text(json.dumps(summary, indent=2, default=str) + "\n")
+        write_report(folder, folder / "reports", confusion, {"run": str(folder), "config": asdict(config)})
