@@ -5,6 +5,7 @@ A comment before a block, or on a line of its own at the top of a page, speaks t
     <!-- test: slurm -->                   (top of a page) its Python runs as a client of the test cluster
     <!-- test: shown only, <why> -->       (before a block) it is not run
     <!-- test: first <command> -->         (before a block) the tests run this first
+    <!-- test: a file of its own -->       (before a block) its Python, and what follows, is another program
 """
 
 from __future__ import annotations
@@ -92,11 +93,13 @@ def needs_slurm(page: Path) -> bool:
     return any("<!-- test: slurm -->" in line for line in head)
 
 
-def python_of(page: Path) -> str:
-    """Return the page's Python as one program, each line where it stands in the page."""
-    program: list[str] = []
+def programs_of(page: Path) -> list[str]:
+    """Return the page's Python, as a rule one program; each line where it stands in the page."""
+    programs: list[list[str]] = []
     for block in blocks(page):
         if block.language == "python" and block.is_run:
-            program += [""] * (block.line - 1 - len(program))
-            program += block.text.splitlines()
-    return "\n".join(program) + "\n" if program else ""
+            if not programs or block.directive == "a file of its own":
+                programs.append([])
+            programs[-1] += [""] * (block.line - 1 - len(programs[-1]))
+            programs[-1] += block.text.splitlines()
+    return ["\n".join(lines) + "\n" for lines in programs]

@@ -1,4 +1,4 @@
-"""What a page shows as Python runs, top to bottom, as one program."""
+"""What a page shows as Python runs, top to bottom."""
 
 from __future__ import annotations
 
@@ -8,26 +8,27 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from helpers.submission.clusters import slurm_is_configured
-from tests.docs.pages import PAGES, name_of, needs_slurm, python_of
+from helpers.submission.clusters.choice import slurm_is_configured
+from tests.docs.pages import PAGES, name_of, needs_slurm, programs_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.cluster import Cluster
+    from tests.slurm.conftest import ClusterWith
 
-LOCAL = [page for page in PAGES if python_of(page) and not needs_slurm(page)]
-ON_SLURM = [page for page in PAGES if python_of(page) and needs_slurm(page)]
+LOCAL = [page for page in PAGES if programs_of(page) and not needs_slurm(page)]
+ON_SLURM = [page for page in PAGES if programs_of(page) and needs_slurm(page)]
 
 
 def run(page: Path, folder: Path, environment: dict[str, str]) -> None:
-    script = folder / "page.py"
-    script.write_text(python_of(page), encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, script.name], cwd=folder, env=environment, capture_output=True, text=True, timeout=240,
-        check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, f"{name_of(page)} (line numbers are the page's)\n{done.stdout}\n{done.stderr}"
+    for number, program in enumerate(programs_of(page)):
+        script = folder / f"page_{number}.py"
+        script.write_text(program, encoding="utf-8")
+        done = subprocess.run(
+            [sys.executable, script.name], cwd=folder, env=environment, capture_output=True, text=True, timeout=240,
+            check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, f"{name_of(page)} (line numbers are the page's)\n{done.stdout}\n{done.stderr}"
 
 
 @pytest.mark.parametrize("page", LOCAL, ids=name_of)
@@ -40,6 +41,7 @@ def test_python_runs_on_this_machine(page: Path, tmp_path: Path, reader: dict[st
 
 @pytest.mark.slurm
 @pytest.mark.parametrize("page", ON_SLURM, ids=name_of)
-def test_python_runs_on_slurm(page: Path, tmp_path: Path, reader: dict[str, str], cluster: Cluster) -> None:
+def test_python_runs_on_slurm(page: Path, tmp_path: Path, reader: dict[str, str], cluster_with: ClusterWith) -> None:
     """The same for what only a cluster can do; its GPUs are fake, so training on the CPU is allowed."""
-    run(page, tmp_path, reader | cluster.environment | {"HELPERS_ALLOW_CPU": "1"})
+    quick = cluster_with(accounting=False)
+    run(page, tmp_path, reader | quick.environment | {"HELPERS_ALLOW_CPU": "1"})

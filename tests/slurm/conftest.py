@@ -11,23 +11,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner, Result
 
 from tests.cluster import Cluster, ClusterSettings, why_unavailable
 from tests.cluster.client import foreign_variables
 from tests.cluster.cluster import remove_abandoned
+from tests.slurm.both_slurms import both, fake  # noqa: F401 -- fixtures
 
 HERE = Path(__file__).parent
 
 ClusterWith = Callable[..., Cluster]
+Command = Callable[..., Result]
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark every test in this folder, and keep them in one process where pytest-xdist would spread them."""
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark every test in this folder."""
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.slurm)
-            if config.pluginmanager.hasplugin("xdist"):
-                item.add_marker(pytest.mark.xdist_group("slurm"))
 
 
 @pytest.fixture(scope="session")
@@ -56,11 +57,43 @@ def cluster(cluster_with: ClusterWith) -> Cluster:
     return cluster_with()
 
 
+def become_client(cluster: Cluster, patch: pytest.MonkeyPatch, folder: Path | None = None) -> None:
+    """Make this process a client of a cluster, and of no other, in a folder of its own where one is given."""
+    for name in foreign_variables():
+        patch.delenv(name)
+    for name, value in cluster.environment.items():
+        patch.setenv(name, value)
+    if folder is not None:
+        patch.chdir(folder)
+        patch.setenv("PWD", str(folder))
+
+
 @pytest.fixture
 def slurm_env(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """Make this process a client of the default cluster, and of no other, for one test."""
-    for name in foreign_variables():
-        monkeypatch.delenv(name)
-    for name, value in cluster.environment.items():
-        monkeypatch.setenv(name, value)
+    become_client(cluster, monkeypatch)
     return cluster.environment
+
+
+@pytest.fixture
+def client(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Make this process a client of the default cluster, in a folder of its own, for one test."""
+    become_client(cluster, monkeypatch, tmp_path)
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def module_client(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The same for all tests of a module, which look at jobs that were submitted at once."""
+    with pytest.MonkeyPatch.context() as patch:
+        folder = tmp_path_factory.mktemp("project")
+        become_client(cluster, patch, folder)
+        yield folder
+
+
+@pytest.fixture
+def command() -> Command:
+    """Return a function that runs ``helpers`` with these words, in this process."""
+    from helpers.cli.main import app
+
+    return lambda *words: CliRunner().invoke(app, list(words))

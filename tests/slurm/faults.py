@@ -8,34 +8,23 @@ import pickle
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import psutil
-
-from helpers.runtime.run_folder import RunFolder
-from helpers.runtime.status import read_ledger
+from helpers.runtime.run.folder import RunFolder
+from helpers.runtime.run.status import read_ledger
 from tests.cluster.client import client_environment
 from tests.slurm.faults_program import HELD_AT, PATIENCE_S, SAVE_EVERY, STEPS
+from tests.slurm.processes import processes_of_jobs
+from tests.waiting import wait_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tests.cluster import Cluster
 
 ROOT = Path(__file__).parents[2]
 RANKS = 2
 WHOLE = sum(range(1, STEPS + 1))
-
-
-def wait_for(what: Callable[[], object], doing: str, *, within_s: float = PATIENCE_S) -> None:
-    """Return when ``what`` is true."""
-    deadline = time.monotonic() + within_s
-    while not what():
-        assert time.monotonic() < deadline, f"that did not happen in time: {doing}"
-        time.sleep(0.1)
 
 
 @dataclass
@@ -56,14 +45,15 @@ class Disturbed:
             "HELPERS_ALLOW_CPU": "1",
             "OMP_NUM_THREADS": "1",
         }
-        settings = {"processes": RANKS, "cpus": 1, "mem": "600M", "time": 10, "name": self.folder.name, **self.settings}
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.slurm.faults_program", str(self.folder), json.dumps(settings)],
-            cwd=self.folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
+        settings = {"processes": RANKS, "cpus": 1, "mem": "600M", "time": 30, "name": self.folder.name, **self.settings}
+        with self._said.open("w") as said:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "tests.slurm.faults_program", str(self.folder), json.dumps(settings)],
+                cwd=self.folder, env=environment, stdout=subprocess.PIPE, stderr=said, text=True,
+            )  # fmt: skip
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
-        assert line, self.process.communicate()
+        assert line, self.said()
         self.run = RunFolder(Path(line.strip()))
         return self
 
@@ -72,7 +62,8 @@ class Disturbed:
         saved = self.run.checkpoints / f"step-{SAVE_EVERY:08d}"
         wait_for(
             lambda: saved.is_dir() and all(self.recorded(rank)[-1:] == [(0, HELD_AT)] for rank in range(RANKS)),
-            f"{self.folder.name} reaches step {HELD_AT}: {self._story()}",
+            lambda: f"{self.folder.name} reaches step {HELD_AT}: {self.log()}",
+            within_s=PATIENCE_S,
         )
 
     def release(self) -> None:
@@ -96,18 +87,32 @@ class Disturbed:
             "--wrap=sleep 1",
         )  # fmt: skip
 
+    def lose_node(self) -> None:
+        """Take its node away, and give it back when nothing of the job is left there, as if it had been started anew.
+
+        Earlier, Slurm would start the job on the node while it still runs there, and drain it ("Duplicate jobid"): as
+        long as a ``slurmstepd`` of the job has its socket in slurmd's spool folder, and until slurmd has looked again.
+        """
+        node, job = self.node, self.job_id
+        spool = self.cluster.folder / "spool" / node
+        self.cluster.set_node_state(node, "DOWN")
+        wait_for(
+            lambda: not processes_of_jobs(self.cluster, job) and not any(spool.glob(f"{node}_{job}.*")),
+            f"the processes of {self.folder.name} have left their node",
+            within_s=PATIENCE_S,
+        )
+        self.cluster.stop_daemon("slurmd", node=node, how=signal.SIGKILL)
+        self.cluster.set_node_state(node, "RESUME")
+        self.cluster.start_daemon("slurmd", node=node)
+
     def kill(self, what: str) -> None:
         """Send SIGKILL to ``"rank"`` 1, to the ``"srun"`` above it, or to the ``"batch"`` shell above that."""
         job = self.job_id
         if what == "rank":
             os.kill(self.pid(1), signal.SIGKILL)
             return
-        for process in psutil.process_iter(["name", "environ"]):
-            environment = process.info["environ"] or {}
-            if process.info["name"] != "srun" or environment.get("SLURM_JOB_ID") != job:
-                continue
-            shell = process.parent()
-            if environment["SLURM_CONF"] == self.cluster.environment["SLURM_CONF"] and shell.name() != "srun":
+        for process, _ in processes_of_jobs(self.cluster, job):
+            if process.name() == "srun" and (shell := process.parent()) is not None and shell.name() != "srun":
                 (shell if what == "batch" else process).kill()
                 return
         raise AssertionError(f"no srun of job {job} runs here")
@@ -128,12 +133,16 @@ class Disturbed:
 
     def wait_for_end(self, attempt: int = 0) -> None:
         """Return when an attempt has ended, as far as the run folder tells."""
-        wait_for(lambda: len(self.ledger("end")) > attempt, f"{self.folder.name} ends: {self._story()}")
+        wait_for(
+            lambda: len(self.ledger("end")) > attempt,
+            lambda: f"{self.folder.name} ends: {self.log()}",
+            within_s=PATIENCE_S,
+        )
 
     def outcome(self) -> Outcome:
         """Wait for the end and return what came of it."""
-        output, errors = self.process.communicate(timeout=PATIENCE_S)
-        assert self.process.returncode == 0, output + errors + self._story()
+        output = self.process.communicate(timeout=PATIENCE_S)[0]
+        assert self.process.returncode == 0, output + self.said() + self.log()
         caller = pickle.loads((self.folder / "caller.pkl").read_bytes())
         return Outcome(
             **caller,
@@ -141,12 +150,33 @@ class Disturbed:
             causes=[str(line["cause"]) for line in self.ledger("end")],
             ids={str(line["job_id"]) for line in self.ledger("start")},
             checkpoints=sorted(path.name for path in self.run.checkpoints.glob("step-*")),
-            said=errors,
+            said=self.said(),
+            log=self.log(),
+            saved_at=next((line["step"] for line in self.ledger("end")), None),
         )
 
-    def _story(self) -> str:
+    def has_ended(self) -> bool:
+        """Say whether its caller has got what it waited for."""
+        return self.process.poll() is not None
+
+    def abandon(self) -> None:
+        """End its caller, if that still waits: nobody will ask what came of it."""
+        if hasattr(self, "process"):
+            with self.process:  # closes its pipe, and waits for its end
+                self.process.kill()
+
+    def said(self) -> str:
+        """Return what its caller's process has printed for people so far."""
+        return self._said.read_text()
+
+    def log(self) -> str:
+        """Return the batch log as far as it has come."""
         log = self.run.batch_log if hasattr(self, "run") else None
         return log.read_text() if log is not None and log.exists() else "no log"
+
+    @property
+    def _said(self) -> Path:
+        return self.folder / "caller.err"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,6 +194,8 @@ class Outcome:
         ids: The scheduler's ids that it had.
         checkpoints: What is there afterwards.
         said: What the caller's process printed.
+        log: The batch log.
+        saved_at: The step that was durable at the end of the first attempt; None where there was none.
     """
 
     error: BaseException | None
@@ -176,6 +208,8 @@ class Outcome:
     ids: set[str]
     checkpoints: list[str]
     said: str
+    log: str
+    saved_at: int | None
 
     @property
     def attempts(self) -> list[int]:

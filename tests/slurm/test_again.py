@@ -1,32 +1,15 @@
 """Run again on a real Slurm: a new run from the start, or the same one, under a new id, from its checkpoint."""
 
-import time
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from helpers import InvalidRequest, Job, JobCancelled, attach, submit, submit_array
 from tests.unit.submission import functions
+from tests.waiting import wait_for
 
 PATIENCE_S = 120
-
-
-@pytest.fixture(autouse=True)
-def project(slurm_env: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of its own, as a client of the cluster."""
-    assert slurm_env
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PWD", str(tmp_path))
-    return tmp_path
-
-
-def wait_for(what: Callable[[], object], *, within_s: float = 60) -> None:
-    deadline = time.monotonic() + within_s
-    while not what():
-        assert time.monotonic() < deadline, "that did not happen in time"
-        time.sleep(0.2)
+pytestmark = pytest.mark.usefixtures("client")
 
 
 def cancel_at_first_step(job: Job[Any]) -> None:
@@ -79,10 +62,12 @@ def test_a_rerun_asks_for_the_same_and_begins_from_the_start() -> None:
 
 
 def test_elements_of_an_array_are_resumed_and_rerun_one_by_one() -> None:
-    """The others keep their results."""
-    jobs = submit_array(functions.save_and_leave, [1, 2], time=10)
+    """The others keep their results; what the batch script printed in the first attempt is not lost for the second."""
+    jobs = submit_array(functions.save_and_leave, [1, 2], time=10, name="50% of 'it'")
     cancel_at_first_step(jobs[1])
     assert jobs[0].result(PATIENCE_S) == 1
     again = jobs[1].resume()
     assert (again.result(PATIENCE_S), again.folder, again.attempt) == (2, jobs[1].folder, 1)
+    assert "CANCELLED AT" in again.logs(attempt=0)
+    assert f"attempt 1, job {again.id}" in again.logs(attempt=1)
     assert jobs[0].rerun().result(PATIENCE_S) == 1

@@ -1,20 +1,30 @@
 """Sweeps and chains on a real Slurm: nothing runs twice, nothing is lost, and nothing waits for ever."""
 
 import os
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from helpers import DependencyFailed, Job, JobArray, Rejected, attach, attach_array, grid, submit, submit_array
-from helpers.runtime.run_folder import RunFolder
-from helpers.runtime.status import read_ledger
+from helpers import (
+    DependencyFailed,
+    Job,
+    JobArray,
+    Rejected,
+    attach,
+    attach_array,
+    grid,
+    submit,
+    submit_array,
+)
+from helpers.runtime.run.folder import RunFolder
+from helpers.runtime.run.status import read_ledger
 from tests.cluster import Cluster
-from tests.cluster.client import foreign_variables
-from tests.slurm.conftest import ClusterWith
+from tests.slurm.conftest import ClusterWith, become_client
+from tests.slurm.test_faults_refused import DENIED
 from tests.unit.submission import functions
+from tests.waiting import wait_for
 
 PATIENCE_S = 150
 
@@ -28,12 +38,7 @@ def small_arrays(cluster_with: ClusterWith) -> Cluster:
 @pytest.fixture(autouse=True)
 def folder(small_arrays: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A project folder, and this process as a client of that cluster."""
-    for name in foreign_variables():
-        monkeypatch.delenv(name)
-    for name, value in small_arrays.environment.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PWD", str(tmp_path))
+    become_client(small_arrays, monkeypatch, tmp_path)
     yield tmp_path
     small_arrays.run("scancel", "--user=root", "--signal=KILL", check=False)
     small_arrays.run("scancel", "--user=root", check=False)
@@ -90,15 +95,10 @@ def test_a_failure_hides_no_other_and_is_run_again_alone(folder: Path) -> None:
 def test_a_requeue_concerns_one_element(small_arrays: Cluster, folder: Path) -> None:
     """C20: by the array's first id its siblings would start again; the last to start bears that id."""
     jobs = submit_array(functions.wait_for_file, grid(folder=[str(folder)], number=range(3)), requeue=True)
-    deadline = time.monotonic() + PATIENCE_S
-    while len(list(folder.glob("waits-*"))) < 3:
-        assert time.monotonic() < deadline, small_arrays.run("squeue")
-        time.sleep(0.2)
+    wait_for(lambda: len(list(folder.glob("waits-*"))) == 3, lambda: small_arrays.run("squeue"), within_s=PATIENCE_S)
     last = next(job for job in jobs if (job.folder / "logs" / "batch.log").resolve().name.endswith("_2.log"))
     small_arrays.run("scontrol", "requeue", last.id)
-    while starts(last) < 2:
-        assert time.monotonic() < deadline, small_arrays.run("squeue")
-        time.sleep(0.2)
+    wait_for(lambda: starts(last) == 2, lambda: small_arrays.run("squeue"), within_s=PATIENCE_S)
     (folder / "go").touch()
     assert jobs.results(timeout=PATIENCE_S) == [0, 1, 2]
     assert [starts(job) for job in jobs] == [1, 1, 2]
@@ -139,6 +139,39 @@ def test_what_waits_for_a_failure_never_starts() -> None:
     with pytest.raises(DependencyFailed, match="odd_only"):
         second.result(timeout=PATIENCE_S)
     assert starts(second) == 0
+
+
+def test_what_waits_for_an_array_waits_for_an_elements_successor_too(small_arrays: Cluster, folder: Path) -> None:
+    """Slurm counts the element that has left as a success; what waits for the array began without its work."""
+    shim = folder / "bin" / "scontrol"
+    shim.parent.mkdir()
+    shim.write_text(DENIED)
+    shim.chmod(0o755)
+    jobs = submit_array(functions.save_and_leave, [1, 2], time=10, setup=[f"export PATH={shim.parent}:$PATH"])
+    saved = jobs[1].folder / "checkpoints/step-00000001"
+    wait_for(saved.exists, lambda: small_arrays.run("squeue"), within_s=PATIENCE_S)
+    result, first_id = jobs[1].folder / "private" / "result-0.pkl", jobs[1].id
+    array = first_id.partition("_")[0]
+    by_hand = [
+        "sbatch",
+        "--parsable",
+        "--output=/dev/null",
+        f"--dependency=afterok:{array}",
+        f"--wrap=test -e {result}",
+    ]
+    waits = small_arrays.run(*by_hand).stdout.strip()
+    ours = submit(functions.add, jobs[0], b=jobs[1])
+    small_arrays.run("scancel", "--signal=TERM", first_id)
+    assert (jobs[1].result(timeout=PATIENCE_S), ours.result(timeout=PATIENCE_S), starts(jobs[1])) == (2, 3, 2)
+    state = ["squeue", "--noheader", "--states=all", "--format=%T", f"--jobs={waits}"]
+    wait_for(
+        lambda: small_arrays.run(*state).stdout.strip() not in {"PENDING", "RUNNING", "COMPLETING"},
+        lambda: small_arrays.run("squeue"),
+        within_s=PATIENCE_S,
+    )
+    assert small_arrays.run(*state).stdout.strip() == "COMPLETED"
+    log = (jobs.folder / "logs" / f"{first_id}.log").read_text()
+    assert f"moved to it: {waits}, {ours.id}\n" in log
 
 
 def test_an_array_is_a_sequence_of_jobs(folder: Path) -> None:

@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from typer.testing import CliRunner, Result
 
 from helpers import submit_command
 from tests.unit.cli.terminal import helpers_on_terminal
+from tests.waiting import wait_for
 
 Command = Callable[..., Result]
 LAB = """
@@ -42,10 +42,7 @@ def test_gpus_that_a_job_has_are_not_free(command: Command) -> None:
     """By type and partition, as Slurm counts them."""
     before = used(command, "gpu", "a100")
     job = submit_command(["sleep", "600"], gpus="a100:2", time=5)
-    deadline = time.monotonic() + 60
-    while not job.running():
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
+    wait_for(job.running)
     after = used(command, "gpu", "a100")
     job.cancel()
     assert job.exception(60)

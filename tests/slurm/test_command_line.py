@@ -3,13 +3,14 @@
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
+
+from tests.waiting import wait_for
 
 SCRIPT = """
 import os
@@ -31,14 +32,11 @@ Command = Callable[..., Result]
 
 
 @pytest.fixture
-def command(slurm_env: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
+def command(client: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
     """Return a function that runs ``helpers`` in a folder with a small script, as a client of the cluster."""
     from helpers.cli.main import app
 
-    assert slurm_env
-    (tmp_path / "on_slurm.py").write_text(SCRIPT)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PWD", str(tmp_path))
+    (client / "on_slurm.py").write_text(SCRIPT)
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.delitem(sys.modules, "on_slurm", raising=False)
     return lambda *words: CliRunner().invoke(app, list(words))
@@ -47,13 +45,6 @@ def command(slurm_env: dict[str, str], tmp_path: Path, monkeypatch: pytest.Monke
 def look(command: Command, job: str) -> dict[str, Any]:
     record: dict[str, Any] = json.loads(command("status", job, "--json").stdout)[0]
     return record
-
-
-def wait_until(what: Callable[[], bool], *, within_s: float = 30) -> None:
-    deadline = time.monotonic() + within_s
-    while not what():
-        assert time.monotonic() < deadline, "that did not happen in time"
-        time.sleep(0.2)
 
 
 def state_by_slurm(job: str) -> str:
@@ -66,7 +57,7 @@ def test_submit_status_logs_cancel_agree(command: Command) -> None:
     submitted = command("submit", "on_slurm:sleep", "--gpus", "a100:1", "--time", "5min", "--name", "nap")
     job = submitted.stdout.strip()
     assert job.isdecimal()
-    wait_until(lambda: "asleep" in command("logs", job, "--rank", "0").stdout)
+    wait_for(lambda: "asleep" in command("logs", job, "--rank", "0").stdout)
 
     running = look(command, job)
     assert (running["name"], running["state"], running["attempt"]) == ("nap", "RUNNING", 0)
@@ -74,8 +65,8 @@ def test_submit_status_logs_cancel_agree(command: Command) -> None:
     assert state_by_slurm(job) == "RUNNING"
 
     assert command("cancel", job).stdout == f"{job} is asked to end\n"
-    wait_until(lambda: look(command, job)["state"] == "CANCELLED")
-    wait_until(lambda: state_by_slurm(job) == "CANCELLED")  # it is COMPLETING for a moment
+    wait_for(lambda: look(command, job)["state"] == "CANCELLED")
+    wait_for(lambda: state_by_slurm(job) == "CANCELLED")  # it is COMPLETING for a moment
     assert command("logs", "-f", job).exit_code == 1
     assert command("cancel", job).stdout == f"{job} has ended before: CANCELLED\n"
 
@@ -101,10 +92,10 @@ def test_a_failure_on_a_node_shows_its_traceback_here(command: Command) -> None:
 def test_a_waiting_job_says_why(command: Command) -> None:
     """More GPUs than are free: the table holds Slurm's reason, and a cancel needs no run."""
     blocked = command("submit", "on_slurm:sleep", "--slurm", "begin=now+1hour").stdout.strip()
-    wait_until(lambda: look(command, blocked)["reason"] == "BeginTime")
+    wait_for(lambda: look(command, blocked)["reason"] == "BeginTime")
     assert look(command, blocked)["state"] == "PENDING"
     command("cancel", blocked)
-    wait_until(lambda: look(command, blocked)["state"] == "CANCELLED")
+    wait_for(lambda: look(command, blocked)["state"] == "CANCELLED")
 
 
 def test_slurms_refusal_is_shown_and_nothing_is_left(command: Command, tmp_path: Path) -> None:

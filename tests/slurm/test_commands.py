@@ -4,8 +4,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +19,13 @@ from helpers import (
     TimeLimitReached,
     submit_command,
 )
+from tests.cluster import Cluster
+from tests.slurm.conftest import ClusterWith
+from tests.slurm.disturbances import SETTINGS
+from tests.waiting import wait_for
 
 PATIENCE_S = 150
+pytestmark = pytest.mark.usefixtures("client")
 CAN_SAVE = """
 trap 'echo saved; exit 75' TERM
 if [ "$HELPERS_ATTEMPT" != 0 ]; then echo "attempt $HELPERS_ATTEMPT in $HELPERS_RUN"; exit 0; fi
@@ -31,20 +34,10 @@ while :; do sleep 0.2; done
 """
 
 
-@pytest.fixture(autouse=True)
-def project(slurm_env: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of its own, as a client of the cluster."""
-    assert slurm_env
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PWD", str(tmp_path))
-    return tmp_path
-
-
-def wait_for(what: Callable[[], object], *, within_s: float = 60) -> None:
-    deadline = time.monotonic() + within_s
-    while not what():
-        assert time.monotonic() < deadline, "that did not happen in time"
-        time.sleep(0.2)
+@pytest.fixture(scope="module")
+def cluster(cluster_with: ClusterWith) -> Cluster:
+    """One with time between SIGTERM and SIGKILL: what a program hears must not depend on how busy this machine is."""
+    return cluster_with(**SETTINGS)
 
 
 def shell(script: str, **keywords: Any) -> Job[int]:
@@ -82,16 +75,16 @@ def test_what_a_program_leaves_behind_does_not_hold_the_job() -> None:
     job = shell("sleep 600 & echo left", gpus=1)
     assert (job.result(PATIENCE_S), printed(job)) == (0, "left\n")
     command = ["squeue", "--noheader", "--jobs", job.id, "--states=running,completing"]
-    wait_for(lambda: not subprocess.run(command, capture_output=True, text=True, check=False).stdout, within_s=30)
+    wait_for(lambda: not subprocess.run(command, capture_output=True, text=True, check=False).stdout)
 
 
-def test_a_cancel_reaches_the_program(project: Path) -> None:
+def test_a_cancel_reaches_the_program(client: Path) -> None:
     """Slurm signals its direct child only; the program is one further."""
-    job = shell("trap 'echo heard > heard; exit 1' TERM; echo ready; while :; do sleep 0.2; done")
+    job = shell("trap 'echo heard > heard; exit 1' TERM; sleep 600 & echo ready; wait")  # a wait ends at the signal
     wait_for(lambda: "ready" in printed(job))
     job.cancel()
-    assert isinstance(job.exception(PATIENCE_S), JobCancelled)
-    assert (project / "heard").read_text() == "heard\n"
+    assert isinstance(job.exception(PATIENCE_S), JobCancelled)  # which the queue tells before the program has ended
+    wait_for((client / "heard").exists)
 
 
 def test_a_preempted_program_that_asks_by_75_goes_on() -> None:
@@ -138,18 +131,18 @@ def test_a_time_limit_without_a_wish_to_go_on_is_a_time_limit() -> None:
     assert isinstance(shell("sleep 600", time=1).exception(PATIENCE_S * 2), TimeLimitReached)
 
 
-def test_torchrun_runs_unchanged(project: Path) -> None:
+def test_torchrun_runs_unchanged(client: Path) -> None:
     """One process on the node, which starts its own ranks."""
-    script = project / "ranks.py"
+    script = client / "ranks.py"
     script.write_text("import os\nopen('rank' + os.environ['RANK'], 'w').write(os.environ['WORLD_SIZE'])\n")
     torchrun = str(Path(sys.executable).with_name("torchrun"))
     job = submit_command([torchrun, "--standalone", "--nproc_per_node=2", str(script)], gpus=2, time=10)
     assert job.result(PATIENCE_S) == 0
-    assert [(project / f"rank{rank}").read_text() for rank in range(2)] == ["2", "2"]
+    assert [(client / f"rank{rank}").read_text() for rank in range(2)] == ["2", "2"]
 
 
 @pytest.mark.parametrize("program", ["Rscript", "perl"])
-def test_other_languages_run(program: str, project: Path) -> None:
+def test_other_languages_run(program: str, client: Path) -> None:
     """R's own words for its arguments and its exit code."""
     if shutil.which(program) is None and os.environ.get("HELPERS_REQUIRE_SLURM") != "1":
         pytest.skip(f"there is no {program} on this machine")
@@ -157,7 +150,7 @@ def test_other_languages_run(program: str, project: Path) -> None:
         "Rscript": "cat(commandArgs(trailingOnly=TRUE), '\\n'); quit(status=6)\n",
         "perl": "print join(' ', @ARGV), \"\\n\"; exit 6;\n",
     }
-    (project / "fit.script").write_text(scripts[program])
+    (client / "fit.script").write_text(scripts[program])
     job = submit_command([program, "fit.script", "--trees", "it's 100"], time=10)
     error = job.exception(PATIENCE_S)
     assert isinstance(error, JobExited)

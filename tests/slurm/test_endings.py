@@ -4,6 +4,7 @@ All jobs of a cluster run at once, submitted by ``endings_driver``; these tests 
 """
 
 import pickle
+import re
 import subprocess
 import sys
 from concurrent.futures import CancelledError
@@ -13,13 +14,17 @@ from typing import Any
 import pytest
 
 from helpers import errors
+from helpers.runtime.run.status import State
+from helpers.submission.clusters import slurm_queue
+from helpers.submission.clusters.slurm_queue import Observation
 from tests.cluster import Cluster
 from tests.cluster.client import client_environment
 from tests.slurm.conftest import ClusterWith
+from tests.waiting import wait_for
 
 ROOT = Path(__file__).parents[2]
 CLUSTERS = {"accounting": {}, "forgetful": {"accounting": False, "min_job_age": 10}}
-SOON_S = 60
+SOON_S = 120
 
 Endings = dict[str, dict[str, Any]]
 
@@ -147,9 +152,11 @@ def test_the_rank_that_died_is_the_one_that_is_shown(endings: Endings, ending: s
     assert "rank: 1" in text
 
 
-def test_the_memory_that_was_asked_for_is_named(endings: Endings) -> None:
-    """The next step is to ask for more than that."""
-    assert "200M" in str(endings["out of memory"]["error"])
+def test_the_peak_and_the_memory_that_was_asked_for_are_named(endings: Endings) -> None:
+    """The next step is to ask for more than that; the kernel's count is there without accounting too."""
+    assert re.search(
+        r"it asked for \(200M per node\); its peak on \S+ was 200M\.", endings["out of memory"]["error"].message
+    )
 
 
 def test_the_set_up_line_that_failed_is_shown_with_the_shells_words(endings: Endings) -> None:
@@ -173,3 +180,19 @@ def test_a_cancel_is_also_the_one_of_concurrent_futures(endings: Endings) -> Non
 def test_no_ending_looks_like_a_wait_that_took_too_long(endings: Endings, ending: str) -> None:
     """``result(timeout=…)`` raises TimeoutError while the job still runs; a caller then waits again."""
     assert not isinstance(endings[ending]["error"], TimeoutError)
+
+
+def test_elements_that_were_cancelled_in_the_queue_are_known_to_the_accounting(slurm_env: dict[str, str]) -> None:
+    """It has one line for all that never began, and finds it by none of their ids."""
+    assert slurm_env
+    hold = ["sbatch", "--parsable", "--hold", "--array=0-8:2,1%2", "--output=/dev/null", "--wrap=true"]
+    array = subprocess.run(hold, capture_output=True, text=True, check=True).stdout.strip()
+    subprocess.run(["scancel", array], check=True)
+    wanted = {f"{array}_{number}" for number in (0, 1, 8)}
+
+    def seen() -> dict[str, Observation]:
+        found = slurm_queue._ask_sacct(wanted)
+        return {} if found and found[f"{array}_0"].word == "PENDING" else found
+
+    known = wait_for(seen, "the accounting knows the array", within_s=SOON_S)
+    assert {job_id: one.state for job_id, one in known.items()} == dict.fromkeys(wanted, State.CANCELLED)

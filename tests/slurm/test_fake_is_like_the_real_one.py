@@ -1,139 +1,28 @@
 """The fake Slurm answers as the real one does: each scenario runs on both, and is expected to tell the same."""
 
-import os
 import re
 import subprocess
 import time
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from helpers import (
-    Job,
-    JobCancelled,
-    JobExited,
-    JobKilled,
-    Rejected,
-    SetupFailed,
-    submit,
-)
-from helpers.runtime.run_folder import RunFolder
-from helpers.runtime.status import read_ledger
-from helpers.submission.inventory import read_inventory
-from helpers.testing import FakeSlurm, Partition, Settings
-from tests.cluster.client import foreign_variables
+from tests.slurm.both_slurms import PATIENCE_S, Slurm
 from tests.slurm.conftest import ClusterWith
-from tests.unit.submission import functions
-
-PATIENCE_S = 150
-QUEUE = "JobArrayID:|,State:|,Reason:|,exit_code:|"
-AS_THE_REAL_ONE = Settings(
-    kill_wait_s=5,
-    partitions=(
-        Partition(name="gpu", is_default=True),
-        Partition(name="low", priority_tier=1, is_preemptible=True),
-        Partition(name="gpu:interactive", max_time_min=30, default_time_min=10),
-        Partition(name="whole", exclusive=True),
-    ),
-)
-
-
-class Slurm:
-    """One of the two, as a client of it sees it."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def run(self, *words: str, **variables: str) -> tuple[int, str, str]:
-        """Return exit code, output and errors, without what differs between any two clusters."""
-        done = subprocess.run(
-            words, capture_output=True, text=True, check=False, cwd=self.folder, env=os.environ | variables
-        )
-        return done.returncode, plain(done.stdout), plain(done.stderr)
-
-    def sbatch(self, script: str, *options: str) -> str:
-        """Submit a shell script; return its id."""
-        file = self.folder / "job.sh"
-        file.write_text(f"#!/bin/bash\n{script}\n")
-        words = ["sbatch", "--parsable", f"--output={self.folder}/log-%j", "--open-mode=append", *options, str(file)]
-        return subprocess.run(words, capture_output=True, text=True, check=True, cwd=self.folder).stdout.strip()
-
-    def rows(self, *jobs: str) -> list[list[str]]:
-        """Return id, state, reason and exit code of jobs; ids are counted from the first one's."""
-        words = ["squeue", "--noheader", "--array", "--states=all", f"--jobs={','.join(jobs)}", f"--Format={QUEUE}"]
-        lines = subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()
-        return sorted(relative(line.split("|")[:-1], int(jobs[0])) for line in lines)
-
-    def wait(self, job: str, *states: str) -> None:
-        """Wait for a state of every element."""
-        deadline = time.monotonic() + PATIENCE_S
-        while (rows := self.rows(job)) and not all(row[1] in states for row in rows):
-            assert time.monotonic() < deadline, f"{job} is {rows}, not {states}"
-            time.sleep(0.1)
-
-    def log(self, job: str) -> str:
-        return plain((self.folder / f"log-{job}").read_text())
-
-
-def relative(row: list[str], first: int) -> list[str]:
-    number, _, task = row[0].partition("_")
-    return [f"{int(number) - first}{'_' + task if task else ''}", *row[1:]]
-
-
-def plain(text: str) -> str:
-    """Return what a command prints without node names, ids, dates and the number of slurmstepd's node."""
-    text = re.sub(r"\b[a-z]{5}-(gpu|ctl)", r"\1", text)
-    text = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", "TIME", text)
-    text = re.sub(r"slurmstepd-gpu\d", "slurmstepd", text)
-    text = re.sub(r"\bgpu\d\b", "gpuN", text)
-    text = re.sub(r"\b(JOB|STEP|StepId=|[Jj]ob) ?\d+", r"\1 N", text)
-    return re.sub(r"^\d+$", "N", text, flags=re.MULTILINE)
-
-
-@pytest.fixture(scope="module")
-def fake() -> Iterator[FakeSlurm]:
-    """One fake for the module, as large as the real one."""
-    with FakeSlurm(AS_THE_REAL_ONE) as slurm:
-        yield slurm
-
-
-@pytest.fixture
-def both(fake: FakeSlurm, cluster_with: ClusterWith, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Return a function that runs a scenario on the real one and on the fake, and returns both answers."""
-
-    def run(scenario: Any) -> tuple[Any, Any]:
-        answers = []
-        for name, environment in (("real", cluster_with().environment), ("fake", fake.environment)):
-            with monkeypatch.context() as patch:
-                for variable in foreign_variables():
-                    patch.delenv(variable)
-                for variable, value in environment.items():
-                    patch.setenv(variable, value)
-                folder = tmp_path / name
-                folder.mkdir()
-                patch.chdir(folder)
-                patch.setenv("PWD", str(folder))
-                answers.append(scenario(Slurm(folder)))
-        return answers[0], answers[1]
-
-    yield run
-    for variable in [{}, fake.environment]:
-        subprocess.run(["scancel", "--me"], env=os.environ | variable, capture_output=True, check=False)
-
+from tests.waiting import wait_for
 
 REFUSED = [
     "--partition=nope", "--gpus-per-node=8", "--gpus-per-node=h100:1", "--gres=gpu:a100:5", "--mem=50G",
     "--reservation=nonesuch", "--constraint=h100", "--nodelist=foo", "--array=0-2000", "--array=x", "--time=abc",
     "--bogus", "--mem=abc", "--dependency=foo:1", "--signal=FOO@10", "--nodes=abc", "--ntasks=abc",
+    "--mem=1G --mem-per-cpu=1G", "--ntasks-per-gpu=1 --ntasks-per-node=1",
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("option", REFUSED)
 def test_refusals(both: Any, option: str) -> None:
     """The same sentence, on the same stream, with the same exit code."""
-    real, fake = both(lambda slurm: slurm.run("sbatch", "--parsable", option, "--wrap=true"))
+    real, fake = both(lambda slurm: slurm.run("sbatch", "--parsable", *option.split(), "--wrap=true"))
     assert fake == real
 
 
@@ -154,6 +43,9 @@ def test_what_there_is_not(both: Any, words: list[str]) -> None:
     assert fake == real
 
 
+STEP = "bash -c 'touch step-$SLURM_RESTART_COUNT; exec sleep 60'"
+"""What a step runs; the file says that it does."""
+
 NEVER = ["--time=8-0", "--nodes=3", "--cpus-per-task=20", "--partition=gpu:interactive --time=60", "--hold",
          "--begin=now+1hour"]  # fmt: skip
 
@@ -164,7 +56,8 @@ def test_why_a_job_waits(both: Any, options: str) -> None:
 
     def scenario(slurm: Slurm) -> list[list[str]]:
         job = slurm.sbatch("true", *options.split())
-        time.sleep(1.5)
+        time.sleep(1.5)  # the first reason may not be the last
+        wait_for(lambda: slurm.rows(job)[0][2] != "None")
         rows = slurm.rows(job)
         slurm.run("scancel", job)
         slurm.wait(job, "CANCELLED")
@@ -193,8 +86,7 @@ def test_endings(both: Any, ending: str) -> None:
     def scenario(slurm: Slurm) -> tuple[Any, ...]:
         job = slurm.sbatch(ENDINGS[ending], "--ntasks=2")
         slurm.wait(job, "COMPLETED", "FAILED")
-        time.sleep(0.5)  # accounting follows
-        accounted = slurm.run("sacct", "-nPX", "--format=State,ExitCode", f"--jobs={job}")
+        accounted = slurm.accounted("sacct", "-nPX", "--format=State,ExitCode", f"--jobs={job}")
         said = [line for line in slurm.log(job).splitlines() if "Force Terminated" not in line]
         return slurm.rows(job), accounted, sorted(said)
 
@@ -228,14 +120,13 @@ def test_an_array(both: Any) -> None:
     """Ids, throttle, states of each element, one that is cancelled before it starts, exit codes."""
 
     def scenario(slurm: Slurm) -> Any:
-        job = slurm.sbatch("sleep 2; exit $SLURM_ARRAY_TASK_ID", "--array=0-3%2")
-        deadline = time.monotonic() + PATIENCE_S
-        while sum(row[1] == "RUNNING" for row in slurm.rows(job)) < 2 and time.monotonic() < deadline:
-            time.sleep(0.1)
+        job = slurm.sbatch("until [ -e go ]; do sleep 0.1; done; exit $SLURM_ARRAY_TASK_ID", "--array=0-3%2")
+        wait_for(lambda: sum(row[1] == "RUNNING" for row in slurm.rows(job)) == 2)
         first = slurm.rows(job)
         together = slurm.run("squeue", "-h", "-o", "%K %T %r", f"--jobs={job}")
         one = slurm.run("squeue", "-h", "-r", "-o", "%K %T %r", f"--jobs={job}_1,{job}_2")
         slurm.run("scancel", f"{job}_3")
+        (slurm.folder / "go").touch()
         slurm.wait(job, "COMPLETED", "FAILED")
         return first, sorted(together[1].splitlines()), sorted(one[1].splitlines()), slurm.rows(job)
 
@@ -262,7 +153,7 @@ def test_dependencies(both: Any) -> None:
         for job in [first, *others[:2]]:
             slurm.wait(job, "COMPLETED")
         slurm.wait(others[3], "CANCELLED")
-        time.sleep(1.5)
+        wait_for(lambda: slurm.rows(others[2])[0][2] == "DependencyNeverSatisfied")
         return before, shown.replace(first, "N"), slurm.rows(first, *others)
 
     real, fake = both(scenario)
@@ -273,24 +164,21 @@ def test_requeue_and_cancel(both: Any) -> None:
     """What scontrol requeue answers to a job that runs, waits again, is over, or may not be requeued."""
 
     def scenario(slurm: Slurm) -> Any:
-        job = slurm.sbatch("trap : TERM; echo start $SLURM_RESTART_COUNT; srun sleep 60; echo rc $?; exit 4")
+        job = slurm.sbatch(f"trap : TERM; echo start $SLURM_RESTART_COUNT; srun {STEP}; echo rc $?; exit 4")
         fixed = slurm.sbatch("sleep 60", "--no-requeue")
         slurm.wait(job, "RUNNING")
         slurm.wait(fixed, "RUNNING")
-        time.sleep(0.5)
+        wait_for((slurm.folder / "step-").exists)
         said = [slurm.run("scontrol", "requeue", "Incomplete", fixed), slurm.run("scontrol", "requeue", fixed)]
         said += [slurm.run("scontrol", "requeue", "Incomplete", job)]
-        deadline = time.monotonic() + PATIENCE_S
-        while "start 1" not in slurm.log(job) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        time.sleep(1)  # for its srun
+        wait_for(lambda: "start 1" in slurm.log(job), within_s=PATIENCE_S)
+        wait_for((slurm.folder / "step-1").exists)
         slurm.run("scancel", job, fixed)
         slurm.wait(job, "CANCELLED")
         slurm.wait(fixed, "CANCELLED")
         said += [slurm.run("scontrol", "requeue", "Incomplete", job), slurm.run("scancel", job)]
         said += [slurm.run("scontrol", "hold", job)]
-        time.sleep(0.5)
-        accounted = slurm.run("sacct", "-nPXD", "--format=State,ExitCode", f"--jobs={job}")
+        accounted = slurm.accounted("sacct", "-nPXD", "--format=State,ExitCode", f"--jobs={job}")
         return said, slurm.rows(job, fixed), accounted, sorted(slurm.log(job).splitlines())
 
     real, fake = both(scenario)
@@ -302,24 +190,20 @@ def test_preemption_by_a_job_of_a_higher_partition(both: Any) -> None:
 
     def scenario(slurm: Slurm) -> Any:
         job = slurm.sbatch(
-            "trap : TERM; echo start $SLURM_RESTART_COUNT; srun -n1 sleep 60; echo rc $?; sleep 9", "--partition=low",
-            "--ntasks=8", "--mem=4G",
+            f"trap : TERM; echo start $SLURM_RESTART_COUNT; srun -n1 {STEP}; echo rc $?; sleep 9",
+            "--partition=low", "--ntasks=8", "--mem=4G",
         )  # fmt: skip
-        slurm.wait(job, "RUNNING")
-        time.sleep(0.5)
+        wait_for((slurm.folder / "step-").exists)
         node = subprocess.run(
             ["squeue", "-h", "-o", "%N", f"--jobs={job}"], capture_output=True, text=True, check=True
         ).stdout.strip()
         other = slurm.sbatch("sleep 1", "--ntasks=8", "--mem=4G", f"--nodelist={node}")
         slurm.wait(other, "COMPLETED")
-        deadline = time.monotonic() + PATIENCE_S
-        while "start 1" not in slurm.log(job) and time.monotonic() < deadline:
-            time.sleep(0.05)
+        wait_for(lambda: "start 1" in slurm.log(job), within_s=PATIENCE_S)
         slurm.run("scancel", job)
         slurm.wait(job, "CANCELLED")
-        time.sleep(0.5)
         lines = slurm.log(job).partition("start 1")[0].splitlines()
-        return sorted(lines), slurm.run("sacct", "-nPXD", "--format=State", f"--jobs={job}")
+        return sorted(lines), slurm.accounted("sacct", "-nPXD", "--format=State", f"--jobs={job}")
 
     real, fake = both(scenario)
     assert fake == real
@@ -361,17 +245,6 @@ def test_the_time_limit(both: Any) -> None:
     assert fake == real
 
 
-def test_the_inventory(both: Any) -> None:
-    """What this library reads of a cluster is the same."""
-
-    def scenario(_: Slurm) -> Any:
-        inventory = read_inventory()
-        return inventory.partitions, inventory.max_array_size, inventory.requeue_allowed, inventory.gpu_types
-
-    real, fake = both(scenario)
-    assert fake == real
-
-
 @pytest.mark.parametrize(
     "words",
     [
@@ -385,67 +258,4 @@ def test_how_the_cluster_is_shown(both: Any, cluster_with: ClusterWith, words: l
     """Column by column; only the width of the longest name differs."""
     cluster_with().wait_until_idle()  # the jobs of the test before are being cleaned up
     real, fake = both(lambda slurm: re.sub(r" +", " ", slurm.run(*words)[1]))
-    assert fake == real
-
-
-def ledger(job: Job[Any]) -> list[tuple[Any, ...]]:
-    lines = read_ledger(RunFolder(job.folder))
-    return [tuple(line.get(key) for key in ("event", "attempt", "state", "cause")) for line in lines]
-
-
-def ended(job: Job[Any]) -> tuple[Any, ...]:
-    """Return what a caller gets: class, facts and state; and the ledger."""
-    error = job.exception(PATIENCE_S)
-    facts = getattr(error, "facts", None)
-    told = (getattr(facts, "exit_code", None), getattr(facts, "signal", None), getattr(facts, "rank", None))
-    value = job.result() if error is None else None
-    return type(error), told, value, job.state, ledger(job)
-
-
-CALLS = {
-    "value": (lambda: submit(functions.add, 1, b=2.5), type(None)),
-    "four gpus": (lambda: submit(functions.add, 1, gpus=4), type(None)),
-    "raised": (lambda: submit(functions.print_and_raise), ValueError),
-    "exited": (lambda: submit(functions.leave_at_once, 5), JobExited),
-    "killed": (lambda: submit(functions.kill_self), JobKilled),
-    "rank 1 killed": (lambda: submit(functions.fail_in_rank_one, "kill", processes=2), JobKilled),
-    "set-up": (lambda: submit(functions.add, 1, setup=["module load cuda"]), SetupFailed),
-}
-
-
-@pytest.mark.parametrize("name", CALLS)
-def test_what_the_caller_gets(both: Any, name: str) -> None:
-    """The same class, facts, state and ledger, through this library."""
-    call, kind = CALLS[name]
-    real, fake = both(lambda _: ended(call()))
-    assert (fake, fake[0]) == (real, kind)
-
-
-def test_a_cancelled_job(both: Any) -> None:
-    """One that waits and one that runs."""
-
-    def scenario(_: Slurm) -> Any:
-        waiting = submit(functions.add, 1, slurm={"begin": "now+1hour"})
-        running = submit(functions.sleep, 600)
-        deadline = time.monotonic() + PATIENCE_S
-        while not list(running.folder.glob("attempts/0/started-*")) and time.monotonic() < deadline:
-            time.sleep(0.1)
-        waiting.cancel()
-        running.cancel()
-        return ended(waiting), ended(running)
-
-    real, fake = both(scenario)
-    assert fake == real
-    assert [answer[0] for answer in fake] == [JobCancelled, JobCancelled]
-
-
-def test_a_refusal_through_this_library(both: Any) -> None:
-    """Slurm's own sentence."""
-
-    def scenario(_: Slurm) -> str:
-        with pytest.raises(Rejected) as refused:
-            submit(functions.add, 1, slurm={"reservation": "nonesuch"})
-        return str(refused.value)
-
-    real, fake = both(scenario)
     assert fake == real

@@ -25,15 +25,6 @@ ODD = [
 ]
 
 
-@pytest.fixture
-def client(slurm_env: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """This process as a client of the cluster, in a project of its own."""
-    assert slurm_env
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PWD", str(tmp_path))
-    return tmp_path
-
-
 def by_slurm(job_id: str, field: str, end: str) -> str:
     """Return a field as the controller has it; values may hold spaces, so the next field's name ends it."""
     shown = subprocess.run(["scontrol", "-o", "show", "job", job_id], capture_output=True, text=True, check=True).stdout

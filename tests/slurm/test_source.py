@@ -5,12 +5,12 @@ import shutil
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 
 import pytest
 
 from helpers import EnvironmentMismatch, attach
+from tests.waiting import wait_for
 
 PATIENCE_S = 120
 ROOT = Path(__file__).parents[2]
@@ -72,10 +72,7 @@ def test_an_edit_made_while_the_job_waits_reaches_no_attempt(code: Path) -> None
     job = attach(launch(code, LAUNCH.format(arguments="2, ")))
     (code / "src/late/value.py").write_text("VALUE = 'new'\n")
     scontrol("release", job.id)
-    deadline = time.monotonic() + PATIENCE_S
-    while not (job.folder / "attempts/0/started-0").exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    wait_for((job.folder / "attempts/0/started-0").exists, within_s=PATIENCE_S)
     (code / "src/late/value.py").write_text("VALUE = 'newest'\n")
     scontrol("requeue", job.id)
     assert job.result(PATIENCE_S) == ("old", 1)

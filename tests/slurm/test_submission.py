@@ -7,15 +7,13 @@ import stat
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from helpers import InvalidRequest, Job, Rejected, attach, submit
+from helpers import InvalidRequest, Job, JobCancelled, Rejected, attach, submit
 from tests.cluster import Cluster
-from tests.cluster.client import foreign_variables
 from tests.slurm.conftest import ClusterWith
 from tests.unit.submission import functions
 
@@ -25,17 +23,9 @@ ODD_NAMES = ["two words", "50% of it's", "$(touch stray)"]
 
 
 @pytest.fixture(scope="module")
-def client(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """This process as a client of the default cluster, in a folder of its own."""
-    folder = tmp_path_factory.mktemp("project")
-    with pytest.MonkeyPatch.context() as patch:
-        for name in foreign_variables():
-            patch.delenv(name)
-        for name, value in cluster.environment.items():
-            patch.setenv(name, value)
-        patch.chdir(folder)
-        patch.setenv("PWD", str(folder))
-        yield folder
+def client(module_client: Path) -> Path:
+    """This process as a client of the default cluster, for all tests here."""
+    return module_client
 
 
 @pytest.fixture(scope="module")
@@ -231,7 +221,11 @@ def test_an_id_is_read_among_the_notices_of_a_site(client: Path, monkeypatch: py
     shim.chmod(shim.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("PATH", f"{shims}:{os.environ['PATH']}")
     job = submit(functions.read_variable, "SLURM_JOB_ID")
+    waiting = submit(functions.sleep, 600, slurm={"begin": "now+1hour"})
+    assert (waiting.state, waiting.cancel()) == ("PENDING", True)
+    assert isinstance(waiting.exception(PATIENCE_S), JobCancelled)
     assert job.result(PATIENCE_S) == job.id
+    assert "[helpers] attempt 0" in job.logs()
 
 
 @pytest.fixture(scope="module")
@@ -301,7 +295,7 @@ def test_as_many_cpus_as_were_asked_for(
     first = submit(functions.count_cpus, cpus=2)
     monkeypatch.setenv("SLURM_CPUS_PER_TASK", "1")
     second = submit(functions.count_cpus, cpus=2)
-    assert [first.result(PATIENCE_S), second.result(PATIENCE_S)] == [(2, "2"), (2, "2")]
+    assert [first.result(PATIENCE_S), second.result(PATIENCE_S)] == [(2, "2", "2"), (2, "2", "2")]
 
 
 def test_attach_finds_a_run_by_its_folder(jobs: dict[str, Job[Any]]) -> None:

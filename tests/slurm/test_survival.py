@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,13 +13,16 @@ import pytest
 import torch
 
 from helpers import attach
-from helpers.runtime.run_folder import RunFolder
-from helpers.runtime.status import read_ledger
+from helpers.runtime.run.folder import RunFolder
+from helpers.runtime.run.status import read_ledger
 from helpers.training import Checkpointer
 from tests.cluster.client import client_environment
+from tests.slurm.disturbances import SETTINGS
+from tests.waiting import wait_for
 
 if TYPE_CHECKING:
     from tests.cluster import Cluster
+    from tests.slurm.conftest import ClusterWith
 
 TEMPLATE = Path(__file__).parents[2]
 RANKS = 4
@@ -80,12 +82,12 @@ class Training:
         lines = file.read_text().splitlines() if file.exists() else []
         return [(int(attempt), int(step)) for attempt, step in (line.split() for line in lines)]
 
-    def wait_for_step(self, step: int, timeout: float = 120) -> None:
-        deadline = time.monotonic() + timeout
-        while not any(done >= step for _, done in self.recorded()):
-            assert time.monotonic() < deadline, (self.folder / "logs" / "batch.log").read_text()
-            assert self.process.poll() is None, self.process.communicate()
-            time.sleep(0.05)
+    def wait_for_step(self, step: int) -> None:
+        wait_for(
+            lambda: self.process.poll() is not None or any(done >= step for _, done in self.recorded()),
+            (self.folder / "logs" / "batch.log").read_text,
+        )
+        assert self.process.poll() is None, self.process.communicate()
 
     def wait(self) -> None:
         output, errors = self.process.communicate(timeout=400)
@@ -97,6 +99,12 @@ class Training:
 
     def weights(self) -> dict[str, torch.Tensor]:
         return Checkpointer.load(self.folder, "model")
+
+
+@pytest.fixture(scope="module")
+def cluster(cluster_with: ClusterWith) -> Cluster:
+    """One with time between SIGTERM and SIGKILL: what is saved must not depend on how busy this machine is."""
+    return cluster_with(**SETTINGS)
 
 
 @pytest.fixture(scope="module")
@@ -177,6 +185,6 @@ def test_an_attached_job_tells_what_happened(
 ) -> None:
     """From another process, after the end, a run still has its result, its state and its story."""
     job = attach(uninterrupted.folder)
-    assert job.result(timeout=30) == uninterrupted.value[0]
+    assert job.result(timeout=120) == uninterrupted.value[0]
     assert (job.state, job.attempt) == ("COMPLETED", 0)
     assert "epoch 6/6" in job.logs(rank=0)

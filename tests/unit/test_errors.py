@@ -23,7 +23,9 @@ JOB_ERRORS = [
     errors.DependencyFailed,
     errors.SetupFailed,
     errors.EnvironmentMismatch,
+    errors.RawDataChanged,
     errors.ResultNotSaved,
+    errors.ResultNotLoaded,
     errors.JobLost,
 ]
 OTHERS = [errors.InvalidRequest, errors.Rejected, errors.ClusterUnreachable]

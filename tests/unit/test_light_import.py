@@ -14,7 +14,7 @@ HEAVY = {"torch", "submitit", "typer", "rich", "numpy", "cloudpickle", "psutil",
         "import helpers",
         "from helpers import submit",
         "from helpers import Executor, attach, current_run",
-        "import helpers.errors, helpers.runtime.rank",
+        "import helpers.errors, helpers.runtime.rank.rank",
     ],
 )
 def test_importing_the_library_loads_nothing_heavy(statement: str) -> None:
