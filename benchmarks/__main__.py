@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import checkpointing, imports, submission
+from benchmarks import checkpointing, damage, imports, loading, processes, ranks, raw_data, submission, template
 
 
 def main() -> int:
     """Run the benchmarks one after another."""
     missed = False
-    for module in (imports, checkpointing, submission):
+    for module in (imports, checkpointing, damage, loading, ranks, processes, submission, raw_data, template):
         for row in module.rows():
             print(row, flush=True)
             missed = missed or (row.goal is not None and row.ratio > row.goal)

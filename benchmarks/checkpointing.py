@@ -1,6 +1,6 @@
-"""What saving and loading cost beside torch and its distributed checkpoints, and which damage is seen.
+"""What saving and loading cost beside torch and its distributed checkpoints.
 
-Stall and throughput are those of 256 MiB, damage that of 8 MiB. Loads are cold (the page cache is dropped) and
+Stall and throughput are those of 256 MiB. Loads are cold (the page cache is dropped) and
 touch every byte. A stall counts until the state may be changed again.
 """
 
@@ -10,77 +10,60 @@ import contextlib
 import os
 import random
 import shutil
-import signal
 import statistics
 import tempfile
 import threading
 import time
 import warnings
-from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.timing import Row, Times, interleave
+from benchmarks.signals import measure_delays
+from benchmarks.timing import Figure, Row, Times, interleave
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     import torch
 
-_MIB = 1 << 20
+MIB = 1 << 20
 _ROUNDS = 7
-_FLIPS = 1000
-_PEER_FLIPS = 200
-_KILLS = 200
+_DISK_ROUNDS = 15  # a disk is less even than memory
+_WARM_UP = 3  # until the first checkpoint has been removed
 _SIGNALS = 200
 
 
-@dataclass(frozen=True, kw_only=True)
-class Figure:
-    """One number of the report that is no ratio of times.
-
-    Args:
-        what: What is measured.
-        shown: The number with its unit.
-        ratio: The number by what is allowed.
-        goal: The largest that it may be; None where there is no goal.
-    """
-
-    what: str
-    shown: str
-    ratio: float
-    goal: float | None
-
-    def __str__(self) -> str:
-        verdict = "" if self.goal is None else f"  {'met' if self.ratio <= self.goal else 'MISSED'}"
-        return f"{self.what:42s} {self.shown}{verdict}"
-
-
 def rows() -> Iterator[Row | Figure]:
+    """Measure all of it."""
+    return each_in_a_folder(_saving, _durable, _loading, _step, _signals)
+
+
+def each_in_a_folder(*measures: Callable[[Path], Iterator[Row | Figure]]) -> Iterator[Row | Figure]:
     """Measure in a folder of their own; the temporary folder should be on the disk that is of interest."""
     with tempfile.TemporaryDirectory() as name, warnings.catch_warnings(), _quiet():
         warnings.simplefilter("ignore")
         folder = Path(name)
-        for measure in (_saving, _loading, _step, _signals, _flips, _kills):
+        for measure in measures:
             (folder / "work").mkdir()
             yield from measure(folder / "work")
             shutil.rmtree(folder / "work")
 
 
-def _saving(folder: Path) -> Iterator[Row]:  # noqa: PLR0915 -- the alternatives stand side by side
-    """Time the stall and the whole of a save, each alternative once a round."""
+def _saving(folder: Path) -> Iterator[Row]:
+    """Time the stall of a save, each alternative once a round."""
     import torch
     import torch.distributed.checkpoint as dcp
     from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
 
     from helpers.training import Checkpointer
 
-    state = _state(256 * _MIB)
-    checkpoint = Checkpointer(state, folder=folder / "ours", keep=1)
-    raw = state["x0"].new_zeros(256 * _MIB, dtype=torch.uint8).numpy()
+    state = make_state(256 * MIB)
+    checkpoint = Checkpointer(state, folder=folder / "ours", keep=2)
+    checkpoint.step()
+    time.sleep(1)  # in earnest the first save comes ten minutes after the first step
     stager = DefaultStager(StagingOptions(False, False, False, False))
     stalls: dict[str, list[float]] = {name: [] for name in ("ours", "torch.save", "DCP", "memcpy")}
-    wholes: dict[str, list[float]] = {name: [] for name in ("ours", "raw")}
     target = {name: torch.empty_like(tensor) for name, tensor in state.items()}
 
     def ours() -> None:
@@ -89,7 +72,6 @@ def _saving(folder: Path) -> Iterator[Row]:  # noqa: PLR0915 -- the alternatives
         checkpoint.save()
         stalls["ours"].append(time.perf_counter() - begin)
         checkpoint.wait()
-        wholes["ours"].append(time.perf_counter() - begin)
 
     def torch_save() -> None:
         begin = time.perf_counter()
@@ -114,40 +96,55 @@ def _saving(folder: Path) -> Iterator[Row]:  # noqa: PLR0915 -- the alternatives
             target[name].copy_(tensor)
         stalls["memcpy"].append(time.perf_counter() - begin)
 
-    def raw_write() -> None:
-        begin = time.perf_counter()
-        with (folder / "raw").open("wb", buffering=0) as file:
-            for start in range(0, len(raw), 16 * _MIB):
-                file.write(raw[start : start + 16 * _MIB])
-            os.fsync(file.fileno())
-        wholes["raw"].append(time.perf_counter() - begin)
-
     interleave(
-        {"ours": ours, "memcpy": memcpy, "torch.save": torch_save, "DCP": distributed_checkpoint, "raw": raw_write},
-        rounds=_ROUNDS,
+        {"ours": ours, "memcpy": memcpy, "torch.save": torch_save, "DCP": distributed_checkpoint}, rounds=_ROUNDS
     )
     stall = {name: Times(tuple(values[1:])) for name, values in stalls.items()}
-    whole = {name: Times(tuple(values[1:])) for name, values in wholes.items()}
     first = Times((stalls["ours"][0],))
     what = "stall of a save, 256 MiB"
     yield Row(what=what, ours=stall["ours"], other=stall["torch.save"], than="torch.save + fsync", goal=0.1)
     yield Row(what=what, ours=stall["ours"], other=stall["DCP"], than="DCP, persistent stager", goal=1.1)
     yield Row(what=what, ours=stall["ours"], other=stall["memcpy"], than="a bare copy", goal=2.0)
     yield Row(what="stall of the first save", ours=first, other=stall["ours"], than="a later one", goal=None)
-    what = "save until durable, 256 MiB"
-    yield Row(what=what, ours=whole["ours"], other=whole["raw"], than="raw write + fsync", goal=None)
-    pairs = zip(whole["ours"].values, stall["ours"].values, strict=True)
-    beside = Times(tuple(all_ - stalled for all_, stalled in pairs))
-    what = "the part of it beside training"
-    yield Row(what=what, ours=beside, other=whole["raw"], than="raw write + fsync", goal=1 / 0.85)
+
+
+def _durable(folder: Path) -> Iterator[Row]:
+    """Time what goes on beside the training, from the end of the stall to the checkpoint on the disk."""
+    from helpers.training import Checkpointer
+
+    state = make_state(256 * MIB)
+    checkpoint = Checkpointer(state, folder=folder / "ours", keep=2)
+    raw = bytearray(256 * MIB)
+    times: dict[str, list[float]] = {name: [] for name in ("ours", "raw")}
+
+    def ours() -> None:
+        checkpoint.step()
+        checkpoint.save()
+        begin = time.perf_counter()
+        checkpoint.wait()
+        times["ours"].append(time.perf_counter() - begin)
+
+    def raw_write() -> None:
+        begin = time.perf_counter()
+        with (folder / "raw").open("wb", buffering=0) as file, memoryview(raw) as bytes_:
+            for start in range(0, len(bytes_), MIB):
+                file.write(bytes_[start : start + MIB])
+            os.fsync(file.fileno())
+        times["raw"].append(time.perf_counter() - begin)
+
+    interleave({"ours": ours, "raw": raw_write}, rounds=_DISK_ROUNDS, warm_up=_WARM_UP)
+    durable, written = (Times(tuple(times[name][_WARM_UP:])) for name in ("ours", "raw"))
+    what = "save until durable, beside training"
+    yield Row(what=what, ours=durable, other=written, than="raw write + fsync", goal=1 / 0.85)
 
 
 def _loading(folder: Path) -> Iterator[Row]:
     from safetensors.torch import load_file
 
-    from helpers.training import Checkpointer, tensor_file
+    from helpers.training import Checkpointer
+    from helpers.training.checkpoints import tensor_file
 
-    checkpoint = Checkpointer(_state(256 * _MIB), folder=folder)
+    checkpoint = Checkpointer(make_state(256 * MIB), folder=folder)
     checkpoint.step()
     checkpoint.save()
     checkpoint.wait()
@@ -177,7 +174,7 @@ def _loading(folder: Path) -> Iterator[Row]:
 def _step(folder: Path) -> Iterator[Figure]:
     from helpers.training import Checkpointer
 
-    checkpoint = Checkpointer(_state(_MIB), folder=folder)
+    checkpoint = Checkpointer(make_state(MIB), folder=folder)
     rounds = []
     for _ in range(_ROUNDS):
         begin = time.perf_counter()
@@ -200,15 +197,7 @@ def _signals(_folder: Path) -> Iterator[Figure]:
     over = threading.Event()
 
     def send() -> None:
-        for _ in range(_SIGNALS):
-            time.sleep(0.01)
-            stop._request = None  # noqa: SLF001 -- a process is asked once; here again and again
-            stop._requested.clear()  # noqa: SLF001
-            begin = time.time()
-            os.kill(os.getpid(), signal.SIGUSR2)
-            stop.wait_for_stop(10)
-            request = stop.stop_request()
-            delays.append(10.0 if request is None else request.time - begin)
+        delays.extend(measure_delays(_SIGNALS))
         over.set()
 
     threading.Thread(target=send, daemon=True).start()
@@ -223,121 +212,7 @@ def _signals(_folder: Path) -> Iterator[Figure]:
     yield Figure(what="signal to recorded intent, in a C++ call", shown=shown, ratio=p99 / 10e-3, goal=1)
 
 
-def _flips(folder: Path) -> Iterator[Figure]:
-    """Flip single bits anywhere in what was saved, and look whether what is loaded is what was saved."""
-    import torch
-    import torch.distributed.checkpoint as dcp
-    from safetensors.torch import load_file, save_file
-
-    from helpers.training import Checkpointer
-    from helpers.training.manifest import check_whole
-
-    state = _state(8 * _MIB)
-    checkpoint = Checkpointer(dict(state), folder=folder / "ours")
-    checkpoint.step()
-    checkpoint.save()
-    checkpoint.wait()
-    torch.save(state, folder / "torch.pt")
-    save_file(state, folder / "state.safetensors")
-    dcp.save(state, checkpoint_id=folder / "dcp", no_dist=True)
-    empty = {name: torch.zeros_like(tensor) for name, tensor in state.items()}
-
-    def load_dcp() -> dict[str, Any]:
-        dcp.load(empty, checkpoint_id=folder / "dcp", no_dist=True)
-        return empty
-
-    step = next((folder / "ours").glob("step-*"))
-    peers: dict[str, tuple[Path, int, Callable[[], Any]]] = {
-        "helpers": (step, _FLIPS, lambda: (check_whole(step), Checkpointer.load(step))[1]),  # as restoring does
-        "torch.load": (folder / "torch.pt", _PEER_FLIPS, lambda: torch.load(folder / "torch.pt")),
-        "safetensors": (
-            folder / "state.safetensors",
-            _PEER_FLIPS,
-            lambda: load_file(folder / "state.safetensors"),
-        ),
-        "DCP": (folder / "dcp", _PEER_FLIPS, load_dcp),
-    }
-    for name, (place, count, load) in peers.items():
-        wrong, harmless = _flip(place, count, load, state)
-        shown = f"{count - wrong - harmless} of {count} found, {wrong} loaded as wrong data, {harmless} without effect"
-        goal = 0 if name == "helpers" else None
-        ratio = (count - wrong - harmless) / count
-        yield Figure(what=f"flipped bits, {name}", shown=shown, ratio=1 - ratio, goal=goal)
-
-
-def _flip(place: Path, count: int, load: Callable[[], Any], state: dict[str, Any]) -> tuple[int, int]:
-    import torch
-
-    chance = random.Random(1)  # noqa: S311 -- which bits does not matter
-    files = [place] if place.is_file() else [path for path in sorted(place.rglob("*")) if path.is_file()]
-    wrong = harmless = 0
-    for number in range(count):
-        file = max(files, key=lambda path: path.stat().st_size) if number % 4 else chance.choice(files)
-        position, bit = chance.randrange(file.stat().st_size), 1 << chance.randrange(8)
-        _xor(file, position, bit)
-        try:
-            loaded = load()
-        except KeyboardInterrupt:
-            raise
-        except BaseException:  # noqa: BLE001, S110 -- found; DCP's own error is no Exception
-            pass
-        else:
-            same = loaded.keys() == state.keys() and all(torch.equal(loaded[name], state[name]) for name in state)
-            wrong += not same
-            harmless += same
-        _xor(file, position, bit)
-    return wrong, harmless
-
-
-def _kills(folder: Path) -> Iterator[Figure]:
-    """Kill a process that saves without a pause, at random moments; what is there must load and be the newest."""
-    import torch
-
-    from helpers.training import Checkpointer
-
-    torch.set_num_threads(1)  # a forked process has none of torch's threads
-    chance = random.Random(2)  # noqa: S311 -- when does not matter
-    recovered, before = 0, 0
-    for _ in range(_KILLS):
-        reader, writer = os.pipe()
-        process = os.fork()
-        if process == 0:
-            _save_for_ever(folder, writer)
-        os.close(writer)
-        if not os.read(reader, 1):  # it saves from now on
-            raise RuntimeError("the process that saves has ended by itself")
-        time.sleep(chance.uniform(0, 0.15))
-        os.kill(process, signal.SIGKILL)
-        os.waitpid(process, 0)
-        os.close(reader)
-        state = {"x": torch.zeros(2 * _MIB), "n": 0}
-        (folder / "lease.json").unlink(missing_ok=True)
-        step = Checkpointer(state, folder=folder).restore()
-        (folder / "lease.json").unlink()  # this process goes on living
-        whole = bool((state["x"] == state["n"]).all()) and step == state["n"] and step >= before
-        recovered += whole
-        before = step
-    shown = f"{recovered} of {_KILLS} recovered, the last at step {before}"
-    yield Figure(what="kills while 8 MiB are saved", shown=shown, ratio=_KILLS - recovered, goal=0)
-
-
-def _save_for_ever(folder: Path, writer: int) -> None:
-    import torch
-
-    from helpers.training import Checkpointer
-
-    try:
-        state: dict[str, Any] = {"x": torch.zeros(2 * _MIB), "n": 0}
-        checkpoint = Checkpointer(state, folder=folder, save_every=1, keep=2)
-        for step in checkpoint.steps(10**9):
-            state["n"] = step + 1
-            state["x"].fill_(step + 1)
-            os.write(writer, b".")
-    finally:
-        os._exit(1)
-
-
-def _state(size: int) -> dict[str, Any]:
+def make_state(size: int) -> dict[str, Any]:
     """Return tensors of ``size`` bytes together, like a model's and an optimizer's."""
     import torch
 
@@ -347,8 +222,10 @@ def _state(size: int) -> dict[str, Any]:
 
 def _timed_after(prepare: Callable[[], None], alternatives: dict[str, Callable[[], object]]) -> dict[str, Times]:
     times: dict[str, list[float]] = {name: [] for name in alternatives}
-    for number in range(_ROUNDS + 1):
-        for name, run in alternatives.items():
+    names, chance = list(alternatives), random.Random(3)  # noqa: S311 -- what ran before leaves memory to the next
+    for number in range(2 * _ROUNDS + 1):
+        for name in chance.sample(names, len(names)):
+            run = alternatives[name]
             prepare()
             begin = time.perf_counter()
             run()
@@ -357,20 +234,8 @@ def _timed_after(prepare: Callable[[], None], alternatives: dict[str, Callable[[
     return {name: Times(tuple(values)) for name, values in times.items()}
 
 
-def _xor(file: Path, position: int, bit: int) -> None:
-    with file.open("r+b", buffering=0) as opened:
-        opened.seek(position)
-        byte = opened.read(1)[0]
-        opened.seek(position)
-        opened.write(bytes([byte ^ bit]))
-
-
-class _NoChecksum(contextlib.nullcontext[Any]):
-    """Stands where the checksum stands, for a load that compares nothing."""
-
-    def __enter__(self) -> Any:
-        """Return itself."""
-        return self
+class _NoChecksum:
+    """Stands where xxhash stands, for a load that compares nothing."""
 
     def update(self, _data: object) -> None:
         """Do nothing."""
@@ -382,12 +247,13 @@ class _NoChecksum(contextlib.nullcontext[Any]):
 
 @contextlib.contextmanager
 def _without_checksums(module: Any) -> Iterator[None]:
-    checksum, compare = module.Checksum, module._compare  # noqa: SLF001 -- what is left out is measured
-    module.Checksum, module._compare = _NoChecksum, lambda *_: None  # noqa: SLF001
+    hashes, compare = module.xxhash, module._compare  # noqa: SLF001 -- what is left out is measured
+    without = SimpleNamespace(xxh3_128=_NoChecksum, xxh3_128_hexdigest=lambda _: "")
+    module.xxhash, module._compare = without, lambda *_: None  # noqa: SLF001
     try:
         yield
     finally:
-        module.Checksum, module._compare = checksum, compare  # noqa: SLF001
+        module.xxhash, module._compare = hashes, compare  # noqa: SLF001
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import statistics
 import time
 from dataclasses import dataclass
@@ -56,17 +57,40 @@ class Row:
         return f"{self.what:42s} {self.ours}  against {self.than:22s} {self.other}  ratio {self.ratio:6.3f}{verdict}"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """One number of the report that is no ratio of times.
+
+    Args:
+        what: What is measured.
+        shown: The number with its unit.
+        ratio: The number by what is allowed.
+        goal: The largest that it may be; None where there is no goal.
+    """
+
+    what: str
+    shown: str
+    ratio: float
+    goal: float | None
+
+    def __str__(self) -> str:
+        verdict = "" if self.goal is None else f"  {'met' if self.ratio <= self.goal else 'MISSED'}"
+        return f"{self.what:42s} {self.shown}{verdict}"
+
+
 def interleave(alternatives: Mapping[str, Callable[[], object]], *, rounds: int, warm_up: int = 1) -> dict[str, Times]:
-    """Time each alternative once a round, in turn, after rounds that do not count.
+    """Time each alternative once a round, in a drawn order, after rounds that do not count.
+
+    What one leaves behind, such as a disk that is still busy, then meets each of the others as often.
 
     Returns:
         The times by name, in seconds.
     """
     times: dict[str, list[float]] = {name: [] for name in alternatives}
     for number in range(warm_up + rounds):
-        for name, run in alternatives.items():
+        for name in random.sample(list(alternatives), len(alternatives)):
             start = time.perf_counter()
-            run()
+            alternatives[name]()
             if number >= warm_up:
                 times[name].append(time.perf_counter() - start)
     return {name: Times(tuple(values)) for name, values in times.items()}
