@@ -8,9 +8,10 @@ STACKS_VENV ?= .venv-stacks
 BIN = $(VENV)/bin
 # three files at a time, also on two cores: the tests on Slurm mostly wait, and they begin first, being the longest
 PYTEST = $(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
+IN_CI = -m "not full and not gpu and not stacks"
 
 .DEFAULT_GOAL = help
-.PHONY: help setup demo test test-stacks test-full bench soak check fix cluster-up cluster-down slurm-packages clean
+.PHONY: help setup demo test test-again test-stacks test-full bench soak check fix cluster-up cluster-down slurm-packages clean
 
 help:  ## List the recipes
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,7 +29,10 @@ demo:  ## Bake the template into demo/, install it, and train on this machine
 
 test: setup  ## Run the tests, the ones on a real Slurm included (as root on Debian it installs Slurm's packages)
 	@sh tests/cluster/install.sh || test $$? -eq 3
-	$(PYTEST) -m "not full and not gpu and not stacks"
+	$(PYTEST) $(IN_CI)
+
+test-again: setup  ## Run the tests that failed last time once more, one after the other
+	$(BIN)/python -m pytest $(IN_CI) --verbose --last-failed --last-failed-no-failures none --maxfail 3
 
 test-stacks: $(STACKS_VENV)/.ready  ## Install JAX, TensorFlow, accelerate and Lightning in .venv-stacks; run their tests
 	@sh tests/cluster/install.sh || test $$? -eq 3

@@ -90,6 +90,10 @@ class Cluster:
     def start(self) -> None:
         """Bring it up; return when both nodes are idle.
 
+        A start that fails is tried once more, in a new folder and on new ports, and the first failure is said:
+        between its choice and its use a port may be taken, and a database is not always born on a machine that
+        is busy.
+
         Raises:
             ClusterError: If it cannot be started; nothing of it is left then.
         """
@@ -97,6 +101,13 @@ class Cluster:
             raise ClusterError(reason)
         if self._layout is not None:
             raise ClusterError(f"This cluster runs already, in {self._layout.folder}.")
+        try:
+            self._start_once()
+        except ClusterError as error:
+            print(f"cluster: the first start failed, so here is a second one. {error}", file=sys.stderr)
+            self._start_once()
+
+    def _start_once(self) -> None:
         self._layout = self._new_layout()
         try:
             self._prepare()

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-TAIL_LINES = 20
+TAIL_LINES = 60  # mariadb-install-db ends with 40 lines of advice, and says before them what failed
 
 
 class ClusterError(RuntimeError):

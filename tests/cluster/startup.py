@@ -20,6 +20,8 @@ PATIENCE_S = 60.0
 MUNGED, MARIADBD, SLURMDBD, SLURMCTLD = "munged", "mariadbd", "slurmdbd", "slurmctld"
 # Not a daemon, but started like one: interrupted, its own children must be found and ended.
 INSTALL = "mariadb-install-db"
+# The kernel's asynchronous input and output is bounded for the whole machine, which may hold other databases.
+SMALL_AND_PLAIN = ("--innodb-log-file-size=10M", "--innodb-buffer-pool-size=32M", "--innodb-use-native-aio=0")
 
 Daemons = dict[str, Daemon]
 
@@ -138,7 +140,7 @@ def _mariadbd(layout: Layout) -> tuple[str, ...]:
         # What it holds is thrown away: fast matters, surviving a power cut does not.
         "--innodb-flush-method=nosync",
         "--innodb-flush-log-at-trx-commit=0",
-        "--innodb-log-file-size=10M",
+        *SMALL_AND_PLAIN,
         "--innodb-lock-wait-timeout=900",  # slurmdbd complains of less
     )
 
@@ -152,7 +154,7 @@ def _install(layout: Layout) -> tuple[str, ...]:
         "--auth-root-authentication-method=normal",
         "--skip-test-db",
         "--innodb-flush-method=nosync",
-        "--innodb-log-file-size=10M",
+        *SMALL_AND_PLAIN,
     )
 
 

@@ -3,6 +3,7 @@
 import os
 import re
 import subprocess
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from tests.cluster.client import foreign_variables
 from tests.waiting import wait_for
 
 PATIENCE_S = 150
+STEP_ENDS = re.compile(r"srun: Job step aborted|slurmstepd: error: \*\*\* STEP ")
 QUEUE = "JobArrayID:|,State:|,Reason:|,exit_code:|"
 AS_THE_REAL_ONE = Settings(
     kill_wait_s=5,
@@ -72,6 +74,30 @@ class Slurm:
 
     def log(self, job: str) -> str:
         return plain((self.folder / f"log-{job}").read_text())
+
+
+class Log:
+    """The lines of a job's log, to be compared with those of another such log.
+
+    That a step is being ended is said through its ``srun``, which may have ended before it hears of it: of the lines
+    that say so, one of two equal logs may lack some.
+    """
+
+    def __init__(self, text: str) -> None:
+        lines = [line for line in text.splitlines() if "Force Terminated" not in line]
+        self.certain = sorted(line for line in lines if not STEP_ENDS.match(line))
+        self.step_ends = Counter(line for line in lines if STEP_ENDS.match(line))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Log):
+            return NotImplemented
+        few, many = sorted((self.step_ends, other.step_ends), key=Counter.total)
+        return self.certain == other.certain and few <= many
+
+    __hash__ = None  # type: ignore[assignment]  # equal logs may differ
+
+    def __repr__(self) -> str:
+        return "\n".join([*self.certain, *sorted(self.step_ends.elements())])
 
 
 def relative(row: list[str], first: int) -> list[str]:

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster import Cluster, ClusterError, ClusterSettings, cgroups, processes
+from tests.cluster.layout import free_ports
 from tests.cluster.teardown import processes_of, read_record
 from tests.waiting import wait_for
 
@@ -210,6 +212,19 @@ def test_a_start_that_fails_says_why_and_leaves_nothing(tmp_path: Path) -> None:
         broken.start()
     assert processes.seeing(folder / "etc" / "hosts") == set()
     assert not folder.exists()
+
+
+def test_a_port_that_is_taken_meanwhile_costs_a_second_start(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Free when it was chosen, and no longer when the controller wants it: another program was faster."""
+    with socket.create_server(("", 0)) as taken:
+        chosen = [(taken.getsockname()[1], *free_ports(3)), free_ports(4)]
+        monkeypatch.setattr("tests.cluster.cluster.free_ports", lambda _: chosen.pop(0))
+        with Cluster(LEAN) as cluster:
+            assert cluster.run("srun", "echo", "up").stdout == "up\n"
+    assert chosen == []
+    assert "Address already in use" in capsys.readouterr().err
 
 
 def test_a_cluster_whose_process_was_killed_can_be_removed(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.slurm.both_slurms import PATIENCE_S, Slurm
+from tests.slurm.both_slurms import PATIENCE_S, Log, Slurm
 from tests.slurm.conftest import ClusterWith
 from tests.waiting import wait_for
 
@@ -87,8 +87,7 @@ def test_endings(both: Any, ending: str) -> None:
         job = slurm.sbatch(ENDINGS[ending], "--ntasks=2")
         slurm.wait(job, "COMPLETED", "FAILED")
         accounted = slurm.accounted("sacct", "-nPX", "--format=State,ExitCode", f"--jobs={job}")
-        said = [line for line in slurm.log(job).splitlines() if "Force Terminated" not in line]
-        return slurm.rows(job), accounted, sorted(said)
+        return slurm.rows(job), accounted, Log(slurm.log(job))
 
     real, fake = both(scenario)
     assert fake == real
@@ -179,7 +178,7 @@ def test_requeue_and_cancel(both: Any) -> None:
         said += [slurm.run("scontrol", "requeue", "Incomplete", job), slurm.run("scancel", job)]
         said += [slurm.run("scontrol", "hold", job)]
         accounted = slurm.accounted("sacct", "-nPXD", "--format=State,ExitCode", f"--jobs={job}")
-        return said, slurm.rows(job, fixed), accounted, sorted(slurm.log(job).splitlines())
+        return said, slurm.rows(job, fixed), accounted, Log(slurm.log(job))
 
     real, fake = both(scenario)
     assert fake == real
@@ -202,8 +201,8 @@ def test_preemption_by_a_job_of_a_higher_partition(both: Any) -> None:
         wait_for(lambda: "start 1" in slurm.log(job), within_s=PATIENCE_S)
         slurm.run("scancel", job)
         slurm.wait(job, "CANCELLED")
-        lines = slurm.log(job).partition("start 1")[0].splitlines()
-        return sorted(lines), slurm.accounted("sacct", "-nPXD", "--format=State", f"--jobs={job}")
+        accounted = slurm.accounted("sacct", "-nPXD", "--format=State", f"--jobs={job}")
+        return Log(slurm.log(job).partition("start 1")[0]), accounted
 
     real, fake = both(scenario)
     assert fake == real
@@ -239,7 +238,7 @@ def test_the_time_limit(both: Any) -> None:
     def scenario(slurm: Slurm) -> Any:
         job = slurm.sbatch(script, "--time=1", "--signal=USR2@10")
         slurm.wait(job, "TIMEOUT")
-        return slurm.rows(job), sorted(slurm.log(job).splitlines())
+        return slurm.rows(job), Log(slurm.log(job))
 
     real, fake = both(scenario)
     assert fake == real
