@@ -10,14 +10,14 @@ from helpers.runtime.current import current_run
 from helpers.training.checkpoints.best import judge
 from helpers.training.checkpoints.boundaries import Boundaries
 from helpers.training.checkpoints.durations import read_rhythm
-from helpers.training.checkpoints.encoding import Encoder
 from helpers.training.checkpoints.in_flight import SaveInFlight
 from helpers.training.checkpoints.leaving import listen_without_our_runner
 from helpers.training.checkpoints.loading import load_checkpoint, open_folder, read_newest, restore_own
 from helpers.training.checkpoints.metrics import Metrics
 from helpers.training.checkpoints.plain_files import load_plain
 from helpers.training.checkpoints.saving import Saver, await_saves
-from helpers.training.checkpoints.state import capture, finish_loaders, restore
+from helpers.training.checkpoints.snapshot import encode_state
+from helpers.training.checkpoints.state import finish_loaders, restore
 from helpers.training.checkpoints.storage import Position
 from helpers.training.checkpoints.turn import Turn
 from helpers.training.ranks.peers import close_before_end, meet_peers
@@ -80,7 +80,7 @@ class Checkpointer:
         self._restores = 0
         listen_without_our_runner()
         await_saves()  # of an earlier Checkpointer on the same folder
-        Encoder().encode(capture(state))  # what cannot be kept is refused now, not in ten minutes
+        encode_state(state)  # what cannot be kept is refused now, not in ten minutes
         self._peers = meet_peers("checkpointer")
         attempt = current_run().attempt
         self._folder, lease = open_folder(folder, self._peers, attempt)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from helpers.errors import InvalidRequest
 from helpers.training.checkpoints.encoding import Encoder
 from helpers.training.checkpoints.random_state import capture_random_state
 from helpers.training.checkpoints.state import capture, find_generators
@@ -52,7 +53,7 @@ class Buffers:
 
     def reserve(self, state: Mapping[str, Any]) -> None:
         """Begin to make the memory for the first snapshot of what is on the CPU, in a thread."""
-        _, tensors = _encode(state)
+        _, tensors = encode_state(state)
         kinds = {name: (t.shape, t.dtype) for name, t in tensors.items() if t.device.type == "cpu"}
         self._reserving = threading.Thread(target=self._make, args=(kinds,), name="helpers-memory")
         self._reserving.start()
@@ -73,7 +74,7 @@ class Buffers:
         if self._reserving is not None:
             self._reserving.join()
             self._reserving = None
-        pairs, tensors = _encode(state)
+        pairs, tensors = encode_state(state)
         text = json.dumps({"~": "dict", "v": pairs}, allow_nan=False).encode()
         return Snapshot(own=own, shared=text, tensors=self._copy(tensors))
 
@@ -99,10 +100,20 @@ class Buffers:
         return kept
 
 
-def _encode(state: Mapping[str, Any]) -> tuple[list[Any], dict[str, torch.Tensor]]:
-    """Return a state's keys and values as JSON, and its tensors."""
+def encode_state(state: Mapping[str, Any]) -> tuple[list[Any], dict[str, torch.Tensor]]:
+    """Return a state's keys and values as JSON, and its tensors, which are not copied.
+
+    Raises:
+        InvalidRequest: If there is a value that cannot be kept, or that contains itself.
+    """
     encoder = Encoder()
-    pairs = [[encoder.encode(key), encoder.encode(value, f"state.{key}")] for key, value in capture(state).items()]
+    try:
+        pairs = [[encoder.encode(key), encoder.encode(value, f"state.{key}")] for key, value in capture(state).items()]
+    except RecursionError:
+        raise InvalidRequest(
+            "A value in the state contains itself, or is nested deeper than Python can follow.",
+            hint="Keep what tells where it belongs, such as a name or an index, instead of the object.",
+        ) from None
     return pairs, encoder.tensors
 
 

@@ -133,6 +133,10 @@ def test_what_cannot_be_kept_is_refused_at_once(tmp_path: Path) -> None:
         Checkpointer({}, folder=tmp_path / "c", keep=1)
     with pytest.raises(InvalidRequest, match=r"state is a mapping from names(.|\n)*got a Linear"):
         Checkpointer(torch.nn.Linear(1, 1), folder=tmp_path / "c")  # type: ignore[arg-type]
+    tree: dict[str, Any] = {"children": []}
+    tree["children"].append({"parent": tree})
+    with pytest.raises(InvalidRequest, match="contains itself"):
+        Checkpointer({"tree": tree}, folder=tmp_path / "c")
 
 
 def test_several_processes_without_a_group_are_told_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
