@@ -61,11 +61,12 @@ def releases(
 ) -> Path:
     """A repository with two commits: an older template, checked out, and on the branch ``now`` that of today.
 
-    A copy without history, such as a zip, has no first release: then both parameters make one.
+    Where there is no first release (a copy without history, such as a zip), or the template of today still is the
+    first one, both parameters make one.
     """
     folder = tmp_path_factory.mktemp("releases")
     begun = first_release(ROOT) if request.param == "the first release" else None
-    if begun:
+    if begun and answer(ROOT, "diff", "--name-only", begun, "--", *TEMPLATE_FILES):
         lay_out(folder, begun)
     else:
         copy(template, folder)
