@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from helpers.submission.inventory.inventory import gpu_weight, is_mig
-from helpers.submission.resources.amounts import duration_text
+from helpers.submission.inventory.inventory import gpu_weight
+from helpers.submission.resources.amounts import duration_text, is_mig
 
 if TYPE_CHECKING:
     from helpers.submission.inventory.inventory import NodeGroup, Partition

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from dataclasses import dataclass, field
 
 from helpers.submission.clusters.slurm_queue import ask_slurm
+from helpers.submission.resources.amounts import is_mig
 
 _SEPARATOR = "\x1f"
 _SINFO_FIELDS = ("%P", "%a", "%l", "%L", "%D", "%c", "%m", "%G", "%f", "%h", "%s", "%t")
@@ -105,12 +105,6 @@ class Inventory:
         """The names of all GPU types, MIG slices included."""
         kinds = {name for partition in self.partitions for group in partition.nodes for name in group.gpus if name}
         return tuple(sorted(kinds))
-
-
-@functools.cache
-def is_mig(kind: str) -> bool:
-    """Say whether a GPU type is a slice of a GPU (NVIDIA's profile names, such as ``2g.10gb``)."""
-    return re.fullmatch(r"(mig-)?\d+g\.\d+gb.*", kind, re.IGNORECASE) is not None
 
 
 def read_inventory() -> Inventory:

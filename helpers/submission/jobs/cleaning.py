@@ -10,13 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from helpers.errors import InvalidRequest
+from helpers.runtime.duration import UNITS_S
 from helpers.runtime.rank.source import read_source
 from helpers.runtime.run.description import read_description
 from helpers.runtime.run.element import ELEMENTS
 from helpers.runtime.run.folder import RunFolder
 from helpers.runtime.run.pointer import POINTERS
 from helpers.runtime.run.status import State, read_ledger, read_status
-from helpers.submission.resources.amounts import UNITS_BYTES, UNITS_S, read_quantity
+from helpers.submission.resources.amounts import UNITS_BYTES, read_quantity
+from helpers.submission.source.snapshot import SNAPSHOTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -133,7 +135,7 @@ def unused_snapshots(runs_folder: Path, kept: Iterable[Path]) -> list[Path]:
         source = read_source(description.source) if description else None
         if source is not None and source.snapshot:
             used.add(os.path.basename(os.path.dirname(source.snapshot)))  # noqa: PTH119, PTH120 -- text, as it was written
-    snapshots = runs_folder / ".snapshots"
+    snapshots = runs_folder / SNAPSHOTS
     if not snapshots.is_dir():
         return []
     young = time.time() - _DAY_S

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from dataclasses import dataclass
@@ -9,17 +10,11 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from helpers.errors import InvalidRequest
+from helpers.runtime.duration import read_duration
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-UNITS_S = {
-    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1),
-    **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), 60),
-    **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), 3600),
-    **dict.fromkeys(("d", "day", "days"), 86400),
-    **dict.fromkeys(("w", "wk", "wks", "week", "weeks"), 7 * 86400),
-}
 UNITS_BYTES = {
     **dict.fromkeys(("k", "kb", "kib"), 2**10),
     **dict.fromkeys(("m", "mb", "mib"), 2**20),
@@ -29,7 +24,6 @@ UNITS_BYTES = {
 _MIB = 2**20
 _UNITS_OF_MEMORY = {unit: size for unit, size in UNITS_BYTES.items() if size >= _MIB} | {"": UNITS_BYTES["g"]}
 _QUANTITY = re.compile(r"(\d+\.?\d*|\.\d+)\s*([a-z]*)")
-_MIG_SLICE = re.compile(r"\d+g\.\d+gb(\..*)?")  # NVIDIA's profile names, such as 2g.10gb
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +42,12 @@ class Gpus:
         """Return the value of ``--gpus-per-node``."""
         count = str(self.count // nodes)
         return count if self.kind is None else f"{self.kind}:{count}"
+
+
+@functools.cache
+def is_mig(kind: str) -> bool:
+    """Say whether a GPU type is a slice of a GPU (NVIDIA's profile names, such as ``2g.10gb`` or ``1g.10gb+me``)."""
+    return re.fullmatch(r"(mig-)?\d+g\.\d+gb.*", kind, re.IGNORECASE) is not None
 
 
 def read_quantity(text: str, units: Mapping[str, float]) -> float | None:
@@ -74,7 +74,7 @@ def parse_gpus(value: int | str) -> Gpus:
     if isinstance(value, bool) or not number.isdecimal():
         raise InvalidRequest(f"gpus is a number, or type:number; got {value!r}.", hint='gpus=4 or gpus="a100:4"')
     gpus = Gpus(count=int(number), kind=kind or None)
-    if kind and _MIG_SLICE.fullmatch(kind) and gpus.count > 1:
+    if kind and is_mig(kind) and gpus.count > 1:
         raise InvalidRequest(
             f"A CUDA process sees one MIG slice, so a job of {gpus.count} slices would use one; got {value!r}.",
             hint=f'submit_array(train, grid(seed=range({gpus.count})), gpus="{kind}:1")',
@@ -103,25 +103,13 @@ def parse_minutes(value: str | float | timedelta) -> int:
 
 
 def _minutes_of_text(text: str) -> float:
-    clock = re.fullmatch(r"(?:(\d+)-)?(\d+):(\d\d)(?::(\d\d))?", text.strip())
-    if clock:
-        days, first, second, third = (int(part or 0) for part in clock.groups())
-        if clock[1] is None and clock[4] is None:
-            return first + second / 60  # Slurm reads "10:30" as minutes:seconds
-        hours, minutes, seconds = first, second, third  # "1-12:00" is days-hours:minutes
-        return days * 1440 + hours * 60 + minutes + seconds / 60
-    parts = re.findall(r"([\d.]+)\s*([a-z]+)", text.lower())
-    left_over = re.sub(r"[\d.]+\s*[a-z]+", "", text.lower()).strip()
-    try:
-        total = sum(float(number) * UNITS_S[unit] for number, unit in parts) / 60
-    except (KeyError, ValueError):
-        parts = []
-    if not parts or left_over:
+    seconds = read_duration(text)
+    if seconds is None:
         raise InvalidRequest(
             f"A time limit is written as 8h, 30min, 1-12:00:00 or 02:00:00; got {text!r}.",
             hint=f'time="{text.strip()}min"' if text.strip().isdecimal() else 'time="8h"',
         )
-    return total
+    return seconds / 60
 
 
 def duration_text(minutes: int) -> str:

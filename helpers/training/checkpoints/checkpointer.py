@@ -9,12 +9,12 @@ from helpers.errors import InvalidRequest
 from helpers.runtime.current import current_run
 from helpers.training.checkpoints.best import judge
 from helpers.training.checkpoints.boundaries import Boundaries
-from helpers.training.checkpoints.durations import read_rhythm
 from helpers.training.checkpoints.in_flight import SaveInFlight
 from helpers.training.checkpoints.leaving import listen_without_our_runner
 from helpers.training.checkpoints.loading import load_checkpoint, open_folder, read_newest, restore_own
 from helpers.training.checkpoints.metrics import Metrics
 from helpers.training.checkpoints.plain_files import load_plain
+from helpers.training.checkpoints.rhythm import read_rhythm
 from helpers.training.checkpoints.saving import Saver, await_saves
 from helpers.training.checkpoints.snapshot import encode_state
 from helpers.training.checkpoints.state import finish_loaders, restore

@@ -21,9 +21,9 @@ from helpers.runtime.rank.addresses import LOOPBACK, resolve
 from helpers.runtime.rank.place import is_srun_task
 from helpers.runtime.rank.thread_count import available_cpus
 from helpers.runtime.stop import LeaveForRequeue
-from helpers.training.checkpoints.durations import read_seconds
 from helpers.training.devices.device import GpuNotSeen, get_device, name_gpu
 from helpers.training.devices.threads import fix_threads
+from helpers.training.durations import read_seconds
 from helpers.training.ranks import peers, rendezvous, transport
 from helpers.training.ranks.interface import use_interface
 from helpers.training.ranks.stores import PrefixStore, Store, open_by_url

@@ -87,6 +87,7 @@ def test_memory_is_shown_as_people_write_it(megabytes: int, text: str) -> None:
         ("4", Gpus(count=4)),
         ("a100:4", Gpus(count=4, kind="a100")),
         ("2g.10gb:1", Gpus(count=1, kind="2g.10gb")),
+        ("1g.10gb+me:1", Gpus(count=1, kind="1g.10gb+me")),
         (0, Gpus(count=0)),
     ],
 )
@@ -102,10 +103,11 @@ def test_gpus_that_make_no_sense_are_refused_with_examples(written: int | str) -
         parse_gpus(written)
 
 
-def test_more_than_one_mig_slice_is_refused_with_what_to_do_instead() -> None:
+@pytest.mark.parametrize("written", ["2g.10gb:2", "1g.10gb+me:2", "mig-1g.10gb:2"])
+def test_more_than_one_mig_slice_is_refused_with_what_to_do_instead(written: str) -> None:
     """A CUDA process sees one slice: the others would be held for nothing."""
     with pytest.raises(InvalidRequest, match="submit_array"):
-        parse_gpus("2g.10gb:2")
+        parse_gpus(written)
 
 
 @pytest.mark.parametrize(("gpus", "per_node"), [(Gpus(count=8), "4"), (Gpus(count=8, kind="a100"), "a100:4")])
