@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from helpers.errors import InvalidRequest
 from helpers.runtime.gpus.nvml import list_gpus
 from helpers.runtime.gpus.ticket import Ticket
+from helpers.runtime.switch import read_switch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -243,7 +244,7 @@ def new_ticket(environment: Mapping[str, str], gpus: Sequence[Gpu], *, job: str,
         wants=wants,
         among=[gpu.uuid for gpu in gpus if wants == 1 or not gpu.is_slice],
         within=environment.get(LEASE_VARIABLE, "").split(),
-        takes_used=environment.get(TAKE_USED_VARIABLE) == "1",
+        takes_used=read_switch(environment, TAKE_USED_VARIABLE) is True,
         since=time.time(),
         uid=os.getuid(),
     )

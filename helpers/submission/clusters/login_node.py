@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from helpers.errors import ClusterUnreachable, InvalidRequest
+from helpers.runtime.switch import read_switch
 
 if TYPE_CHECKING:
     from helpers.submission.resources.resources import Resources
@@ -23,7 +24,8 @@ def check_login_node(resources: Resources) -> None:
     Raises:
         InvalidRequest: For anything larger, with what submits it instead.
     """
-    if os.environ.get(ALLOW_VARIABLE) == "1" or "SLURM_JOB_ID" in os.environ or not _belongs_to_a_cluster():
+    allowed = read_switch(os.environ, ALLOW_VARIABLE) is True
+    if allowed or "SLURM_JOB_ID" in os.environ or not _belongs_to_a_cluster():
         return
     asked = []
     if resources.processes > 1:

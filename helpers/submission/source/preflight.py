@@ -20,6 +20,7 @@ from helpers.config import find_project
 from helpers.errors import InvalidRequest
 from helpers.runtime.environment import without_scheduler_variables
 from helpers.runtime.rank.call import Call, dump_call
+from helpers.runtime.switch import read_switch
 from helpers.submission.arguments import function_name
 from helpers.submission.source.loading_advice import advise
 from helpers.submission.source.project_files import stamp_of
@@ -88,7 +89,7 @@ def _check(
     function: Callable[..., Any],
     elements: list[tuple[tuple[Any, ...], Mapping[str, Any]]],
 ) -> None:
-    if os.environ.get(SWITCH) == "0":
+    if read_switch(os.environ, SWITCH) is False:
         return
     if description.rank_words[0] != description.python and not description.inside:
         print("helpers: the call is not tried before it is queued: only srun can start this container", file=sys.stderr)

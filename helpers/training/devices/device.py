@@ -9,6 +9,7 @@ import torch
 
 from helpers.errors import HelpersError
 from helpers.runtime.current import current_run
+from helpers.runtime.switch import read_switch
 from helpers.training.devices.wheel import check_wheel
 
 GPUS_VARIABLE = "HELPERS_GPUS"  # how many GPUs the job asked for in all, set by the runner
@@ -45,7 +46,7 @@ def get_device(*, allow_cpu: bool = False) -> torch.device:
     seen = torch.accelerator.device_count() if torch.accelerator.is_available() else 0
     if seen == 0:
         if asked > 0:
-            _refuse_or_say_cpu(asked, allowed=allow_cpu or os.environ.get(ALLOW_CPU_VARIABLE) == "1")
+            _refuse_or_say_cpu(asked, allowed=allow_cpu or read_switch(os.environ, ALLOW_CPU_VARIABLE) is True)
         return torch.device("cpu")
     if os.environ.get(GPUS_VARIABLE) == "0":
         return torch.device("cpu")  # the job said gpus=0: what it happens to see belongs to others

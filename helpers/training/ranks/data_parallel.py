@@ -10,6 +10,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
+from helpers.runtime.switch import read_switch
 from helpers.training.devices.device import get_device
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def wrap(
     """
     if not dist.is_initialized() or dist.get_world_size() == 1:
         return model
-    if shard if shard is not None else os.environ.get(SHARD_VARIABLE, "").lower() in {"1", "true"}:
+    if shard if shard is not None else read_switch(os.environ, SHARD_VARIABLE) is True:
         return _shard(model)
     device = get_device()
     settles_by_itself = exact_resume and _has_sparse_gradients(model)  # its buckets take no dense gradient

@@ -18,6 +18,8 @@ from typing import Self
 import torch
 import torch.distributed as dist
 
+from helpers.runtime.switch import read_switch
+
 NETWORK_VARIABLE = "HELPERS_REPORT_NETWORK"  # "0": neither measure nor say
 
 _MIB = 1 << 20
@@ -140,4 +142,4 @@ def _slowest(seconds: float, device: torch.device) -> float:
 
 
 def _is_off() -> bool:
-    return os.environ.get(NETWORK_VARIABLE, "").lower() in {"0", "false"}
+    return read_switch(os.environ, NETWORK_VARIABLE) is False

@@ -32,10 +32,13 @@ def test_a_small_thing_may_run(capsys: pytest.CaptureFixture[str]) -> None:
     assert "belongs to a cluster: keep this short" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("name", "value"), [("HELPERS_ALLOW_LOCAL", "1"), ("SLURM_JOB_ID", "7")])
+@pytest.mark.parametrize(
+    ("name", "value"), [("HELPERS_ALLOW_LOCAL", "1"), ("HELPERS_ALLOW_LOCAL", "True"), ("SLURM_JOB_ID", "7")]
+)
 def test_in_a_job_or_on_a_machine_of_ones_own_all_may_run(
-    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str, value: str
 ) -> None:
     """A workstation may be a whole cluster."""
     monkeypatch.setenv(name, value)
     login_node.check_login_node(SimpleNamespace(processes=8, gpus=SimpleNamespace(count=8), time_min=None))  # type: ignore[arg-type]
+    assert capsys.readouterr().err == ""

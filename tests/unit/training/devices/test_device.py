@@ -70,7 +70,7 @@ def test_the_cpu_can_be_allowed_and_is_then_said_once(
     gpus(0)
     monkeypatch.setenv("HELPERS_GPUS", "1")
     if way == "variable":
-        monkeypatch.setenv("HELPERS_ALLOW_CPU", "1")
+        monkeypatch.setenv("HELPERS_ALLOW_CPU", "true")
     assert get_device(allow_cpu=way == "argument") == torch.device("cpu")
     get_device(allow_cpu=way == "argument")
     said = capsys.readouterr().err
