@@ -118,7 +118,7 @@ def _report(saved: Sequence[Saved], *, as_json: bool) -> None:
             "" if one.ranks is None else str(one.ranks),
             _size(one.size),
             one.time or "",
-            one.damage or ("verified" if one.verified else "whole"),
+            one.damage or one.unreadable or ("verified" if one.verified else "whole"),
         ]
         for one in saved
     ]

@@ -30,6 +30,7 @@ class Saved:
         size: Bytes of its files.
         time: When it was saved, in UTC.
         damage: What is wrong; empty where nothing was seen.
+        unreadable: Why this version of the library cannot read it; empty where it can.
         verified: Whether every byte was compared with its checksum.
     """
 
@@ -40,6 +41,7 @@ class Saved:
     size: int
     time: str | None = None
     damage: str = ""
+    unreadable: str = ""
     verified: bool = False
 
 
@@ -62,7 +64,7 @@ def choose_spare(folder: Path, *, keep: int, damaged: bool) -> list[Saved]:
     What is being written is nobody's to remove but the writer's; the next Checkpointer clears up after one that died.
     """
     saved = list_saved(folder)
-    whole = [one for one in saved if Position.from_name(one.name) and not one.damage]
+    whole = [one for one in saved if Position.from_name(one.name) and not (one.damage or one.unreadable)]
     spare = whole[:-keep]
     return spare + [one for one in saved if one.damage and damaged and _TEMPORARY not in one.name]
 
@@ -85,7 +87,7 @@ def _look(path: Path, *, verify: bool) -> Saved:
     except Broken as error:
         return Saved(name=path.name, size=size, damage=error.message)
     except NewerFormat as error:
-        return Saved(name=path.name, size=size, damage="", time=error.message)
+        return Saved(name=path.name, size=size, unreadable=error.message)
     aside = "set aside as damaged" if path.name.startswith("broken-") else ""
     return Saved(
         name=path.name,

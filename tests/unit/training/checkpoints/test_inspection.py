@@ -1,5 +1,6 @@
 """``helpers checkpoint``: what people see of the checkpoints of a run."""
 
+import dataclasses
 import json
 import os
 from collections.abc import Callable
@@ -11,6 +12,8 @@ from typer.testing import CliRunner, Result
 from helpers.cli.main import app
 from helpers.runtime import stop
 from helpers.training import Checkpointer
+from helpers.training.checkpoints.inspection import choose_spare
+from helpers.training.checkpoints.manifest import read_manifest
 
 Command = Callable[..., Result]
 
@@ -92,3 +95,13 @@ def test_a_run_that_is_not_there_is_a_mistake(helpers: Command, tmp_path: Path) 
     """With the exit code of one."""
     done = CliRunner().invoke(app, ["checkpoint", "ls", str(tmp_path / "nowhere")])
     assert done.exit_code == 2
+
+
+def test_what_a_newer_version_wrote_is_told_and_takes_no_place(helpers: Command, checkpoints: Path) -> None:
+    """Counted among those to keep, it would be all that is left: nothing this version can read."""
+    path = checkpoints / "step-00000003"
+    (path / "MANIFEST.json").write_bytes(dataclasses.replace(read_manifest(path), format=2).to_bytes())
+    assert "has format 2; this version reads up to 1" in helpers("ls").stdout
+    newest = json.loads(helpers("ls", "--json").stdout)[2]
+    assert (newest["damage"], newest["time"]) == ("", None)
+    assert [one.name for one in choose_spare(checkpoints, keep=1, damaged=False)] == ["step-00000001"]
