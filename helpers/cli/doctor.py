@@ -98,10 +98,15 @@ def signals(
     as_json: Annotated[bool, typer.Option("--json", help="JSON, for programs.")] = False,
 ) -> None:
     """Probe signals; see SIGNALS_HELP."""
-    from helpers.doctor import signals as doctor
+    from dataclasses import asdict
 
-    report = doctor.probe_signals(partition=partition)
-    typer.echo(doctor.as_json(report) if as_json else "\n".join(report.lines()))
+    from helpers.doctor.signals import probe_signals
+
+    report = probe_signals(partition=partition)
+    if as_json:
+        print_json(asdict(report))
+    else:
+        typer.echo("\n".join(report.lines()))
 
 
 def add_to(app: typer.Typer) -> None:

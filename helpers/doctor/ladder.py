@@ -25,6 +25,7 @@ from helpers.project.environment.requirements import read_dependencies
 from helpers.runtime.attempt.slurm import without_filters
 from helpers.submission.clusters.choice import slurm_is_configured
 from helpers.submission.clusters.slurm_program import check_configuration
+from helpers.submission.inventory.inventory import is_unusable
 from helpers.submission.submit import Executor
 
 if TYPE_CHECKING:
@@ -95,9 +96,7 @@ def _ask_nodes() -> Step:
     if answer.verdict == "fault":
         return answer
     nodes = {words[0]: words[1:] for line in answer.found.splitlines() if len(words := line.split()) > 1}
-    usable = [
-        name for name, (state, *_) in nodes.items() if state.strip("*~#!%$@^-") in {"idle", "mix", "alloc", "comp"}
-    ]
+    usable = [name for name, (state, *_) in nodes.items() if not is_unusable(state)]
     with_gpus = [name for name in usable if "gpu" in " ".join(nodes[name])]
     found = f"{len(usable)} of {len(nodes)} nodes take jobs, {len(with_gpus)} of them have GPUs"
     if usable:

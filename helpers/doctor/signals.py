@@ -7,21 +7,23 @@ forked child of it and a program that it has started write down what comes.
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
 import sys
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from helpers.errors import ClusterUnreachable
 from helpers.runtime.current import current_run
+from helpers.submission.clusters.slurm_queue import ask_slurm
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from helpers.submission.jobs.job import Job
 
 PROCESSES = {"function": "the function's process", "forked": "a child it forked", "program": "a program it started"}
 _LOST_SIGHT_OF = {
@@ -122,17 +124,25 @@ def probe_signals(*, partition: str | None = None, within_s: float = 600) -> Sig
     from helpers import Executor
 
     job = Executor(name="doctor-signals", time=2, requeue=False, partition=partition, cluster="slurm").submit(record)
+    try:
+        seen = _signal(job, within_s)
+    except BaseException:  # Ctrl-C too: nobody asks any more what it would see
+        job.cancel()
+        raise
+    return SignalReport(seen=seen, settings=_settings(), partitions=_partitions())
+
+
+def _signal(job: Job[None], within_s: float) -> dict[str, dict[str, float]]:
     place = job.folder / "signals"
     _wait(lambda: all((place / name).exists() for name in PROCESSES), within_s, f"job {job.id} did not start")
     sent = {}
     for word in _SENT:
         sent[word] = time.time()
-        subprocess.run(["scancel", f"--signal={word}", job.id], check=False)
+        ask_slurm(["scancel", f"--signal={word}", job.id])
         _wait_for_signal(place / "function", word)
     (place / "done").touch()
     job.exception(timeout=_LONGEST_S)
-    seen = {name: _delays((place / name).read_text(), sent) for name in PROCESSES}
-    return SignalReport(seen=seen, settings=_settings(), partitions=_partitions())
+    return {name: _delays((place / name).read_text(), sent) for name in PROCESSES}
 
 
 def record() -> None:
@@ -151,7 +161,9 @@ def record() -> None:
     _note_signals(place / "function")
     _wait((place / "done").exists, _LONGEST_S, "nobody asked any more")
     program.kill()
+    program.wait()
     os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
 
 
 def _note_signals(file: Path) -> None:
@@ -183,24 +195,17 @@ def _delays(text: str, sent: dict[str, float]) -> dict[str, float]:
 
 def _settings() -> dict[str, str]:
     wanted = ("ProctrackType", "KillWait", "PreemptType", "PreemptMode", "JobRequeue", "SlurmctldParameters")
-    pairs = (line.partition("=") for line in _ask("scontrol", "show", "config").splitlines())
+    pairs = (line.partition("=") for line in ask_slurm(["scontrol", "show", "config"]).splitlines())
     return {name.strip(): value.strip() for name, _, value in pairs if name.strip() in wanted}
 
 
 def _partitions() -> dict[str, dict[str, str]]:
     found = {}
-    for line in _ask("scontrol", "--oneliner", "show", "partition").splitlines():
+    for line in ask_slurm(["scontrol", "--oneliner", "show", "partition"]).splitlines():
         words = dict(word.partition("=")[::2] for word in line.split())
         if "PartitionName" in words:
             found[words["PartitionName"]] = {name: words.get(name, "") for name in ("PreemptMode", "GraceTime")}
     return found
-
-
-def _ask(*command: str) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise ClusterUnreachable(f"{' '.join(command)} failed: {done.stderr.strip()}")
-    return done.stdout
 
 
 def _wait(what: Callable[[], bool], within_s: float, otherwise: str) -> None:
@@ -209,9 +214,3 @@ def _wait(what: Callable[[], bool], within_s: float, otherwise: str) -> None:
         if time.monotonic() > deadline:
             raise ClusterUnreachable(f"{otherwise} within {within_s:.0f} s.")
         time.sleep(0.1)
-
-
-def as_json(report: SignalReport) -> str:
-    """Return a report for programs."""
-    facts: dict[str, Any] = {"seen": report.seen, "settings": report.settings, "partitions": report.partitions}
-    return json.dumps(facts, indent=1)

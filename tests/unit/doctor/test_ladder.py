@@ -118,6 +118,15 @@ def test_slurm_that_answers_is_told_by_what_it_has(slurm: Slurm) -> None:
     ]
 
 
+def test_a_node_that_waits_for_others_takes_jobs(slurm: Slurm) -> None:
+    """Planned for a large job or kept for a reservation, it is no broken node: placement counts it, too."""
+    steps = slurm(squeue="true", sinfo="echo 'a plnd gpu:a100:4'; echo 'b resv gpu:a100:4'", sacct="true")
+    assert (steps["slurm: sinfo"].verdict, steps["slurm: sinfo"].found) == (
+        "ok",
+        "2 of 2 nodes take jobs, 2 of them have GPUs",
+    )
+
+
 def test_a_controller_that_does_not_answer_is_a_fault_in_its_own_words(slurm: Slurm) -> None:
     """Not having accounting is none: states are known without it."""
     down = "echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1"
