@@ -123,8 +123,11 @@ def flip_bits(
     trials = []
     for number in range(times):
         run = bench.new_run(f"flip-{number}")
-        bench.start(run).join(_PATIENCE_S)
-        file = chance.choice([path for path in max(run.glob("checkpoints/step-*")).iterdir() if path.is_file()])
+        _end(bench.start(run))
+        newest = max(run.glob("checkpoints/step-*"), default=None)
+        if newest is None:
+            raise AssertionError(f"The training has saved no checkpoint in {run}; let it save at least twice.")
+        file = chance.choice([path for path in newest.iterdir() if path.is_file()])
         data, bit = bytearray(file.read_bytes()), chance.randrange(8 * file.stat().st_size)
         data[bit // 8] ^= 1 << bit % 8
         file.write_bytes(data)
@@ -143,7 +146,7 @@ def fill_disk(
     """Let every second checkpoint meet a full disk; training must go on. See :func:`kill`."""
     bench = _Bench(function, args, kwargs, folder, same)
     run = bench.new_run("full-disk")
-    bench.start(run, full_disk=True).join(_PATIENCE_S)
+    _end(bench.start(run, full_disk=True))
     return Report([bench.finish(run, "a full disk for every second checkpoint")])
 
 
@@ -166,7 +169,7 @@ class _Bench:
         self._folder = folder
         self._same = same
         run = self.new_run("undisturbed")
-        self.start(run).join(_PATIENCE_S)
+        _end(self.start(run))
         if not (run / _RESULT).exists():
             raise AssertionError(f"The training does not return by itself; see what it has printed, and {run}.")
         self._lasts_s = (run / _RESULT).stat().st_mtime - (run / _CALLED).stat().st_mtime
@@ -195,7 +198,7 @@ class _Bench:
             process.join(moment_s)
             if process.is_alive() and process.pid:
                 os.kill(process.pid, number)
-            process.join(_PATIENCE_S)
+            _end(process)
             trials.append(self.finish(run, f"{number.name} {moment_s:.2f} s after the call"))
         return Report(trials)
 
@@ -206,7 +209,7 @@ class _Bench:
             if (run / _RESULT).exists():
                 break
             process = self.start(run)
-            process.join(_PATIENCE_S)
+            _end(process)
             code = process.exitcode
         if not (run / _RESULT).exists():
             return Trial(fault=fault, survived=False, detail=f"it never returned (exit code {code})", folder=run)
@@ -221,6 +224,14 @@ def _await_call(process: BaseProcess, run: Path) -> None:
     deadline = time.monotonic() + _PATIENCE_S
     while not (run / _CALLED).exists() and process.is_alive() and time.monotonic() < deadline:
         time.sleep(0.01)
+
+
+def _end(process: BaseProcess) -> None:
+    """Wait for an attempt; one that outlasts the patience is killed, so that none runs beside the next."""
+    process.join(_PATIENCE_S)
+    if process.is_alive():
+        process.kill()
+        process.join()
 
 
 def _train(call: tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]], folder: str, full_disk: bool) -> NoReturn:

@@ -1,6 +1,7 @@
 """The faults that users let loose on their own training: what survives is told from what does not."""
 
 import importlib.util
+import multiprocessing
 import sys
 import textwrap
 from collections.abc import Callable
@@ -24,6 +25,12 @@ def train(steps):
         state["sum"] += torch.rand(1).item()
         time.sleep(0.01)
     return state["sum"]
+
+def save_nothing():
+    return 1
+
+def never_end():
+    time.sleep(600)
 
 def forget(steps):
     torch.manual_seed(0)
@@ -68,3 +75,19 @@ def test_state_that_is_not_kept_is_found_out(training: Any, tmp_path: Path) -> N
     report = faults.flip_bits(training.forget, 40, folder=tmp_path / "runs", times=1)
     with pytest.raises(AssertionError, match="1 of 1 faults were not survived"):
         report.check()
+
+
+def test_a_training_that_saves_nothing_is_told_so(training: Any, tmp_path: Path) -> None:
+    """There is no bit to flip."""
+    with pytest.raises(AssertionError, match="has saved no checkpoint"):
+        faults.flip_bits(training.save_nothing, folder=tmp_path / "runs", times=1)
+
+
+def test_a_training_that_never_ends_does_not_run_beside_the_next(
+    training: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two on one folder would spoil each other's state; and a test run waits for all its children."""
+    monkeypatch.setattr(faults, "_PATIENCE_S", 3.0)
+    with pytest.raises(AssertionError, match="does not return by itself"):
+        faults.kill(training.never_end, folder=tmp_path / "runs", times=1)
+    assert multiprocessing.active_children() == []
