@@ -24,6 +24,7 @@ from helpers.runtime.raw_data.manifest import Entry, Manifest, format_manifest, 
 from helpers.runtime.run.description import read_description
 from helpers.runtime.run.folder import RunFolder
 from helpers.submission.jobs.cleaning import find_old_runs
+from helpers.submission.source.snapshot import SNAPSHOTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +33,6 @@ CONTENTS = "CONTENTS.manifest"
 """The archive's last member."""
 
 SUFFIX = ".tar.gz"
-_SNAPSHOTS = ".snapshots"
 _BLOCK = 2**20
 _FAST = 1  # checkpoints hardly shrink: a higher level costs time and saves nothing
 
@@ -136,8 +136,8 @@ def restore_run(file: Path, runs: Path) -> Archived:
         with tarfile.open(file, "r:gz") as packed:
             packed.extractall(staging, filter="tar")  # no path leads out of the folder; links stay what they are
         _compare_restored(file, staging)
-        for snapshot in sorted((staging / _SNAPSHOTS).glob("*")):
-            _take_place(snapshot, runs / _SNAPSHOTS / snapshot.name)
+        for snapshot in sorted((staging / SNAPSHOTS).glob("*")):
+            _take_place(snapshot, runs / SNAPSHOTS / snapshot.name)
         _take_place(staging / archived.run, place)
     except (OSError, tarfile.TarError) as error:
         raise InvalidRequest(f"{file} cannot be restored to {runs}: {error}.", hint=f"df -h {runs}") from error
@@ -187,7 +187,7 @@ def _snapshot(folder: Path, runs: Path) -> list[Path]:
     if source is None or source.snapshot is None:
         return []
     place = Path(source.snapshot).parent
-    return [place] if place.is_dir() and place.parent == runs / _SNAPSHOTS else []
+    return [place] if place.is_dir() and place.parent == runs / SNAPSHOTS else []
 
 
 def _all_below(top: Path) -> Iterator[Path]:

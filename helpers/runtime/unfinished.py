@@ -7,6 +7,7 @@ named here, and waited for before the rank reports. Outside a job Python's own e
 from __future__ import annotations
 
 import atexit
+import functools
 import threading
 from typing import TYPE_CHECKING
 
@@ -18,9 +19,14 @@ _finishers: dict[object, Callable[[], object]] = {}
 
 def add(key: object, finish: Callable[[], object]) -> None:
     """Have ``finish`` called before the process ends; what it raises makes the job fail."""
-    if not _finishers:
-        atexit.register(finish_all)
+    _finish_at_exit()
     _finishers[key] = finish
+
+
+@functools.cache
+def _finish_at_exit() -> None:
+    """Register it once a process: what is unfinished comes and goes with every save."""
+    atexit.register(finish_all)
 
 
 def discard(key: object) -> None:

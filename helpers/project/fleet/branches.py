@@ -59,12 +59,9 @@ def _update(project: Path, room: Checkouts, to: str | None) -> Branch:
     is_kept = False
     try:
         done = update(folder, room, to=commit)
-        is_kept = bool(done.changes) and not done.conflicts
-        if is_kept:
+        if done.changes and not done.conflicts:
             _commit(folder, done)
-    except HelpersError:
-        is_kept = False
-        raise
+            is_kept = True
     finally:
         git(project, "worktree", "remove", "--force", str(folder))
         if not is_kept:

@@ -111,7 +111,13 @@ def _render(project: Path, room: Checkouts, old: Stamp, *, begun: str, commit: s
         start_rendering(room.at(old.template, ref), answers, folder / name, source=old.template)
         for name, ref, answers in (("old", begun, _answers_then(old)), ("new", commit, old.answers))
     ]
-    made = [finish_rendering(process, folder / name) for name, process in zip(("old", "new"), started, strict=True)]
+    try:
+        made = [finish_rendering(process, folder / name) for name, process in zip(("old", "new"), started, strict=True)]
+    finally:
+        for process in started:
+            if process.poll() is None:  # the other one failed, and its folder is about to go
+                process.kill()
+                process.communicate()
     new = read_stamp(made[1]) if (made[1] / STAMP).exists() else replace(old, files={}, shared={})
     pin = Pin.between(made[0], made[1], begun)
     trees = Trees(project=project, old=made[0], new=made[1], made=old.hashes, pin=pin)

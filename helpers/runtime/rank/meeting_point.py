@@ -59,5 +59,9 @@ def own_address() -> str:
 def _bound(port: int) -> socket.socket:
     bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    bound.bind(("", port))
+    try:
+        bound.bind(("", port))
+    except OSError:
+        bound.close()
+        raise
     return bound

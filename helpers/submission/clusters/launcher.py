@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _BRING_ALONG = ("setup", "modules", "environment")  # each may have mpirun, on the node
 _PMIX = "pmix"
+_TIMEOUT_S = 30
 
 
 def read_launcher(complete: CompleteSettings, *, cluster: str) -> str:
@@ -76,7 +77,12 @@ def _check_mpirun(complete: CompleteSettings) -> None:
             "launcher='mpi': there is no mpirun on PATH, and srun cannot start MPI's ranks here.",
             hint='setup=["module load openmpi"]',
         )
-    words = subprocess.run([MPIRUN, "--version"], capture_output=True, text=True, check=False).stdout
+    try:
+        words = subprocess.run(
+            [MPIRUN, "--version"], capture_output=True, text=True, check=False, timeout=_TIMEOUT_S
+        ).stdout
+    except (OSError, subprocess.TimeoutExpired) as error:
+        words = str(error)
     if "Open MPI" not in words and "OpenRTE" not in words:
         raise InvalidRequest(
             f"launcher='mpi' knows the mpirun of Open MPI; the one on PATH says {words.strip().splitlines()[:1]}.",

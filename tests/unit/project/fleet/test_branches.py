@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
 
+from helpers.project.fleet import branches
 from helpers.project.fleet.branches import update_on_branch
 from helpers.project.template.checkout import Checkouts
 from helpers.project.template.stamp import STAMP
@@ -88,3 +90,24 @@ def test_a_template_of_another_owner_is_fetched(project: Path, room: Checkouts) 
     for path in (template, *template.rglob("*")):
         os.chown(path, NOBODY, NOBODY)
     assert room.at(str(template), room.commit(str(template), None)).is_dir()
+
+
+def test_a_commit_that_fails_leaves_no_branch(
+    project: Path, room: Checkouts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An empty one would be taken for the update at the next call."""
+
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    git(project, "init")
+    git(project, "commit", "--allow-empty", "--message", "Mine")
+    done = SimpleNamespace(changes=("Makefile",), conflicts=())
+    monkeypatch.setattr(branches, "update", lambda *_, **__: done)
+    monkeypatch.setattr(branches, "_commit", fail)
+    template = tmp_path / "template"
+    git(template, "commit", "--allow-empty", "--message", "newer")
+    told = update_on_branch(project, room)
+    assert (told.is_done, "No space left on device" in told.outcome) == (False, True)
+    listed = subprocess.run(["git", "branch", "--list", "template-*"], cwd=project, capture_output=True, check=True)
+    assert listed.stdout == b""
