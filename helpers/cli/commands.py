@@ -57,9 +57,8 @@ class Commands(TyperGroup):
             raise typer.Exit(2) from None
         except HelpersError as error:
             from helpers.cli.report import exit_code_of, show_error
-            from helpers.cli.values import options_instead_of_keywords
 
-            show_error(error, rewrite_hint=options_instead_of_keywords)
+            show_error(error)
             raise typer.Exit(exit_code_of(error)) from None
 
 

@@ -28,7 +28,7 @@ def element_records(array: RunFolder, description: Description) -> list[dict[str
     for number, arguments in enumerate(description.elements):
         status = read_status(element_folder(array, number))
         state = State.PENDING if status is None else status.state
-        ending = status.ending if status is not None and state.is_final and state is not State.COMPLETED else None
+        ending = status.ending if status is not None and state.is_unsuccessful else None
         cause = "" if ending is None else in_brief(ending)
         records.append(
             {"id": ids.get(number, ""), "arguments": ", ".join(arguments), "state": str(state), "cause": cause}

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from helpers.cli.report import INTERRUPTED, JOB_FAILED, note, show_error
-from helpers.cli.values import options_instead_of_keywords
 from helpers.errors import ClusterUnreachable, JobError
 from helpers.runtime.rank.traceback_text import traceback_text
 from helpers.runtime.run.folder import RunFolder
@@ -143,7 +142,7 @@ def _show_failure(job: Job[Any], error: BaseException, shown: str) -> None:
             error.facts = replace(error.facts, log_tail="")
         if shown and error.hint == f"helpers logs {job.id}":
             error.hint = ""  # they have just been shown
-        show_error(error, rewrite_hint=options_instead_of_keywords)
+        show_error(error)
         return
     print(f"error: job {job.id} raised {type(error).__name__}: {error}", file=sys.stderr)
     for line in getattr(error, "__notes__", []):

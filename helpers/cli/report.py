@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 from helpers.errors import ClusterUnreachable, HelpersError, InvalidRequest, JobError, Rejected
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 JOB_FAILED = 1
 INTERRUPTED = 130  # as a shell gives a process that Ctrl-C ended
@@ -36,16 +32,13 @@ def note(text: str) -> None:
     print(f"helpers: {text}", file=sys.stderr, flush=True)
 
 
-def show_error(error: HelpersError, *, rewrite_hint: Callable[[str], str] = str) -> None:
-    """Print ``error: …`` and ``hint: …`` on stderr, without a traceback of this library.
+def show_error(error: HelpersError) -> None:
+    """Print ``error: …`` and ``hint: …``, in the words of a shell, on stderr; no traceback of this library."""
+    from helpers.cli.values import options_instead_of_keywords
 
-    Args:
-        error: What happened.
-        rewrite_hint: Turns a hint for Python into one for the shell.
-    """
     print(f"error: {error.message}", file=sys.stderr)
     if error.hint:
-        print(f"hint: {rewrite_hint(error.hint)}", file=sys.stderr)
+        print(f"hint: {options_instead_of_keywords(error.hint)}", file=sys.stderr)
     if isinstance(error, JobError):
         print("\n".join(error.facts.lines()), file=sys.stderr)
     sys.stderr.flush()

@@ -45,7 +45,6 @@ def status(
 
     from helpers.cli.report import exit_code_of, note, show_error
     from helpers.cli.runs import look_at, newest_runs, read_runs
-    from helpers.cli.values import options_instead_of_keywords
     from helpers.config import runs_folder
     from helpers.errors import ClusterUnreachable, InvalidRequest
     from helpers.submission.jobs.attach import find_folder
@@ -75,7 +74,7 @@ def status(
     else:
         _print_table(views)
     if silent is not None:
-        show_error(silent, rewrite_hint=options_instead_of_keywords)
+        show_error(silent)
         note("shown is what the run folders say")
         raise typer.Exit(exit_code_of(silent))
 

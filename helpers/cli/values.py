@@ -13,17 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from helpers.cli.kinds import fit_kind, kinds_of
 from helpers.errors import InvalidRequest
+from helpers.submission.arguments import RESERVED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 _KEYWORD = re.compile(r"([^\W\d]\w*)=(.*)", re.DOTALL)
 _WORDS = {"true": True, "false": False}
-_SHELL_OPTIONS = (
-    "gpus", "nodes", "processes", "cpus", "mem", "time", "partition", "account", "qos", "name", "setup",
-    "cluster", "profile", "slurm", "requeue", "container", "launcher", "after", "total_time", "dry_run", "wait",
-    "follow",
-)  # fmt: skip
+_SHELL_OPTIONS = (*RESERVED, "wait", "follow")
 
 
 _NEAR = 0.75  # of an option's name: one letter off; what is farther off is an argument that is remembered wrongly

@@ -75,9 +75,9 @@ def is_leaving() -> bool:
     return _leaving.is_set()
 
 
-def wait_for_stop(timeout: float) -> bool:
-    """Wait up to ``timeout`` seconds for a request; return whether there is one."""
-    return _requested.wait(timeout)
+def wait_for_stop(timeout_s: float | None = None) -> bool:
+    """Wait for a request, for ``timeout_s`` seconds at most where that is given; return whether there is one."""
+    return _requested.wait(timeout_s)
 
 
 def request_stop(signal_name: str) -> None:

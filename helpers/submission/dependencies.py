@@ -54,7 +54,7 @@ def read_after(after: Any, results: Iterable[Job[Any]] = ()) -> Dependencies:
     waiting, folders = [], []
     for job in jobs:
         status = read_status(RunFolder(job.folder))
-        if status is not None and status.state.is_final and status.state is not State.COMPLETED:
+        if status is not None and status.state.is_unsuccessful:
             raise InvalidRequest(
                 f"Job {job.id} ({job.name}), which this one would wait for, has ended: {status.state}.",
                 hint=f"helpers rerun {job.id}, and wait for the new one",

@@ -48,6 +48,12 @@ if TYPE_CHECKING:
     from helpers.runtime.run.description import Description
     from helpers.runtime.run.folder import AttemptFolder, RunFolder
 
+ATTEMPT_LINE = "[helpers] attempt "
+"""How the batch log's first line of an attempt begins."""
+
+_JOB_CANCELLED = re.compile(r"\*\*\* JOB \S+ ON \S+ CANCELLED AT \S+( DUE TO TIME LIMIT)? \*\*\*")
+_TAKEN_BACK = "Job is pending execution"
+"""What ``srun`` says where the job was preempted after its script had begun, and waits in the queue already."""
 _SIGNAL_MARGIN_S = 60  # Slurm may send the warning signal up to 60 s early
 
 
@@ -87,7 +93,7 @@ def begin(run: RunFolder, description: Description, *, job_id: str, nodes: str) 
         write_status(run, Status(state=State.RUNNING, job_id=job_id, attempt=attempt))
         return attempt
     state = {"no_progress": State.FAILED, "too_short": State.TIMEOUT}.get(refusal.cause, State.PREEMPTED)
-    _record_end(run, attempt, job_id, Conclusion(state=state, ending=refusal, exit_code=1))
+    finish(run, attempt, job_id, Conclusion(state=state, ending=refusal, exit_code=1))
     return refusal
 
 
@@ -139,13 +145,24 @@ def conclude(  # noqa: PLR0911 -- one return for each line of the protocol above
 
 def finish(run: RunFolder, attempt: int, job_id: str, conclusion: Conclusion) -> None:
     """Write an attempt's end into the ledger and the status."""
-    _record_end(run, attempt, job_id, conclusion)
+    ending = conclusion.ending
+    record_attempt(
+        run,
+        event="end",
+        attempt=attempt,
+        job_id=job_id,
+        state=conclusion.state,
+        cause=ending.cause,
+        step=conclusion.step,
+        detail=ending.detail,
+    )
+    write_status(run, Status(state=conclusion.state, job_id=job_id, attempt=attempt, ending=ending))
 
 
 def fail_setup(run: RunFolder, attempt: int, job_id: str, *, line: str, exit_code: int) -> None:
     """Record that a set-up line failed: the function is not called."""
     ending = Ending(cause="setup", exit_code=exit_code, detail=line)
-    _record_end(run, attempt, job_id, Conclusion(state=State.FAILED, ending=ending, exit_code=1))
+    finish(run, attempt, job_id, Conclusion(state=State.FAILED, ending=ending, exit_code=1))
 
 
 def _failure(rank: int, reported: dict[int, Outcome]) -> Conclusion:
@@ -202,9 +219,6 @@ def _stopped(reported: dict[int, Outcome], description: Description, end_time: f
     return replace(left, ending=replace(left.ending, detail=f"{words}; {how_it_could_resume(description)}"))
 
 
-_JOB_CANCELLED = re.compile(r"\*\*\* JOB \S+ ON \S+ CANCELLED AT \S+( DUE TO TIME LIMIT)? \*\*\*")
-
-
 def ended_from_outside(run: RunFolder, *, exit_code: int = 1, step: int | None = None) -> Conclusion | None:
     """Tell a cancel and the time limit by what slurmstepd has printed of them into the batch log.
 
@@ -241,10 +255,6 @@ def _unreported_death(files: AttemptFolder, outcomes: dict[int, Outcome | None],
     return Conclusion(state=state, ending=ending, exit_code=death.exit_code or 1)
 
 
-_TAKEN_BACK = "Job is pending execution"
-"""What ``srun`` says where the job was preempted after its script had begun, and waits in the queue already."""
-
-
 def _taken_back(run: RunFolder, description: Description) -> Conclusion:
     ending = Ending(cause="preempted", detail="Slurm took the job back before its ranks had started")
     state = State.PREEMPTED if description.requeue is False else State.REQUEUED
@@ -272,22 +282,3 @@ def _tail(run: RunFolder, size: int = 65536) -> str:
         return ""
     _, _, since = text.rpartition(ATTEMPT_LINE)
     return since
-
-
-ATTEMPT_LINE = "[helpers] attempt "
-"""How the batch log's first line of an attempt begins."""
-
-
-def _record_end(run: RunFolder, attempt: int, job_id: str, conclusion: Conclusion) -> None:
-    ending = conclusion.ending
-    record_attempt(
-        run,
-        event="end",
-        attempt=attempt,
-        job_id=job_id,
-        state=conclusion.state,
-        cause=ending.cause,
-        step=conclusion.step,
-        detail=ending.detail,
-    )
-    write_status(run, Status(state=conclusion.state, job_id=job_id, attempt=attempt, ending=ending))

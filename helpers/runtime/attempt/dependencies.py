@@ -22,7 +22,7 @@ def failed_dependency(run: RunFolder) -> Ending | None:
     description = read_description(run) if run.description.exists() else None
     for folder in description.after if description else ():
         status = read_status(RunFolder(Path(folder)))
-        if status is not None and status.state.is_final and status.state is not State.COMPLETED:
+        if status is not None and status.state.is_unsuccessful:
             return _ending(folder, status)
     return None
 

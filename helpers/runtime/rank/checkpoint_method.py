@@ -31,8 +31,7 @@ def serve_checkpoint_method(call: Call, run: Run) -> None:
 
 
 def _serve(call: Call, run: Run) -> None:
-    while not stop.wait_for_stop(timeout=3600):
-        pass
+    stop.wait_for_stop()
     if run.files is None or run.attempt_files is None:
         return
     if run.is_main:

@@ -35,8 +35,7 @@ def leave_in_time(run: Run, description: Description) -> None:
     files = run.attempt_files
     if run.end_time is None or files is None or description.requeue is False:
         return
-    while not stop.wait_for_stop(timeout=3600):
-        pass
+    stop.wait_for_stop()
     request = stop.stop_request()
     if request is None:
         return

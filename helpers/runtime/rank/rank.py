@@ -163,8 +163,7 @@ def _break_off(how: str) -> Outcome:
 
 def _leave_when_cancelled(files: RunFolder) -> None:
     """End at once when the job is cancelled and has no Checkpointer: nothing would use the grace to save."""
-    while not stop.wait_for_stop(timeout=3600):
-        pass
+    stop.wait_for_stop()
     if files.cancel_mark.exists() and not files.checkpoints.is_dir():
         print("Cancelled.", file=sys.stderr, flush=True)
         end_now(_TERMINATED)

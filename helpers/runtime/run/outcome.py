@@ -26,9 +26,7 @@ class Kind(StrEnum):
     RAISED = "raised"
     EXITED = "exited"  # sys.exit with a code other than 0
     LEFT = "left"  # state saved, to go on after a requeue
-    BROKEN_OFF = (
-        "broken_off"  # by the request to stop, before the function was called or by what it did to its children
-    )
+    BROKEN_OFF = "broken_off"  # by the request to stop: before the call, or by what that did to its children
     STOPPED = "stopped"  # a program that ended, without success, because it was asked to stop
     UNSAVED = "unsaved"  # returned, but the value cannot be pickled, or not be written
     UNLOADED = "unloaded"  # the call could not be loaded; the function was never called

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from helpers.runtime.run.description import Description
     from helpers.runtime.run.folder import RunFolder
 
-_GIT_TIMEOUT_S = 20
-
 
 def record_provenance(run: RunFolder, description: Description) -> None:
     """Write ``provenance.json``: code, packages, machine, and what was asked for and given."""

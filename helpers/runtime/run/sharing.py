@@ -8,6 +8,8 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from helpers.runtime.run.pointer import POINTERS
+
 if TYPE_CHECKING:
     from helpers.runtime.run.folder import RunFolder
 
@@ -25,7 +27,7 @@ def open_to_group(run: RunFolder) -> None:
         return  # all else can be read as it is
     run.ledger.touch()
     runs = run.path.parent.parent
-    for folder in (runs, run.path.parent, runs / ".jobs"):
+    for folder in (runs, run.path.parent, runs / POINTERS):
         _allow(folder)
     for place, below, files in os.walk(run.path):
         below[:] = [name for name in below if name != run.private.name]

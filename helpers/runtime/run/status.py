@@ -36,6 +36,11 @@ class State(StrEnum):
         """Whether the run has ended for good."""
         return self not in {State.PENDING, State.RUNNING, State.REQUEUED}
 
+    @property
+    def is_unsuccessful(self) -> bool:
+        """Whether it has ended for good, and not as it should."""
+        return self.is_final and self is not State.COMPLETED
+
 
 @dataclass(frozen=True, kw_only=True)
 class Peak:

@@ -31,7 +31,7 @@ _TOO_MUCH = 2  # what was asked for is worth a word where it is this many times 
 _LEAST_MB, _LEAST_MIN = 512, 10
 _STEPS_MIN = ((60, 10), (360, 30), (math.inf, 60))  # up to an hour by 10 minutes, …
 _FEW_LOOKS = 5  # by then half a minute has passed: a GPU that was idle so far may only be late
-_GIB_MB, _HOUR_MIN = 1024, 60
+_GIB_MB = 1024
 _UNITS_MB = {"M": 1, "G": 1024}
 
 

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from helpers.config.cluster_name import USUAL_CONFIGURATIONS
 from helpers.errors import ClusterUnreachable, InvalidRequest
 from helpers.submission.clusters.elsewhere import Elsewhere
 from helpers.submission.clusters.local import LocalCluster
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
     from helpers.submission.resources.request import Request
     from helpers.submission.resources.resources import Resources
     from helpers.submission.surroundings import Surroundings
-
-_USUAL_CONFIGURATIONS = ("/etc/slurm/slurm.conf", "/etc/slurm-llnl/slurm.conf", "/run/slurm/conf/slurm.conf",
-                         "/usr/local/etc/slurm.conf", "/opt/slurm/etc/slurm.conf")  # fmt: skip
 
 
 class Queue(Protocol):
@@ -136,7 +134,7 @@ def slurm_is_configured(slurm_conf: str | None, path: str) -> bool:
         ClusterUnreachable: If a configuration is named and the commands are missing: a job must not end up
             on the login node because PATH lost a folder.
     """
-    named = slurm_conf or next((file for file in _USUAL_CONFIGURATIONS if Path(file).exists()), None)
+    named = slurm_conf or next((file for file in USUAL_CONFIGURATIONS if Path(file).exists()), None)
     if shutil.which("sbatch", path=path) is None:
         if named is None:
             return False

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from helpers.errors import HelpersError
 from helpers.runtime.files import read_json
 from helpers.runtime.run.folder import RunFolder
-from helpers.runtime.run.status import State, read_status
+from helpers.runtime.run.status import read_status
 from helpers.submission.inventory.cache import current_inventory
 from helpers.submission.jobs.array_status import id_of
 from helpers.submission.resources.amounts import duration_text, memory_text, parse_memory_mb
@@ -73,7 +73,7 @@ def rerun_of_failed(description: Description) -> str:
 
 def _has_failed(run: RunFolder) -> bool:
     status = read_status(run)
-    return status is not None and status.state.is_final and status.state is not State.COMPLETED
+    return status is not None and status.state.is_unsuccessful
 
 
 def _partition_of(description: Description) -> Partition | None:

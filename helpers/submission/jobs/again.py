@@ -9,7 +9,6 @@ import shutil
 import sys
 import time
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from helpers.errors import HelpersError, InvalidRequest
@@ -31,7 +30,7 @@ from helpers.submission.clusters.slurm import SlurmCluster
 from helpers.submission.dependencies import read_after
 from helpers.submission.jobs.array import attach_array
 from helpers.submission.jobs.array_status import id_of, ids_of_elements, parts_of
-from helpers.submission.jobs.attach import attach
+from helpers.submission.jobs.attach import attach, find_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,8 +90,6 @@ def resume(job: str | int | Path) -> Job[Any]:
 
 
 def _find(job: str | int | Path) -> RunFolder:
-    from helpers.submission.jobs.attach import find_folder
-
     return RunFolder(find_folder(job))
 
 
@@ -129,7 +126,7 @@ def _element_for(array: RunFolder) -> str:
     ids = ids_of_elements(parts_of(array))
     for number, job_id in enumerate(ids):
         status = read_status(element_folder(array, number))
-        if status is not None and status.state.is_final and status.state is not State.COMPLETED:
+        if status is not None and status.state.is_unsuccessful:
             return job_id
     return ids[0] if ids else "JOB_0"
 

@@ -30,17 +30,11 @@ class Background:
         self._thread = threading.Thread(target=self._do, args=(work,), name=self._name, daemon=True)
         self._thread.start()
 
-    def finish(self, timeout_s: float | None = None) -> None:
-        """Wait for the work, if there is any; once it has ended its error is raised, in this thread and once.
-
-        Args:
-            timeout_s: How long to wait at most; None for as long as it takes.
-        """
+    def finish(self) -> None:
+        """Wait for the work, if there is any; its error is raised, in this thread and once."""
         if self._thread is None:
             return
-        self._thread.join(timeout_s)
-        if self._thread.is_alive():
-            return
+        self._thread.join()
         error, self._thread, self._error, self.ended = self._error, None, None, False
         if error is not None:
             raise error

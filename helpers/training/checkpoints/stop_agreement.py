@@ -66,9 +66,6 @@ class LoneAgreement:
         if self._save_every_s is not None:
             self._due = time.monotonic() + self._save_every_s
 
-    def close(self) -> None:
-        """Do nothing: there is no thread."""
-
 
 class SharedAgreement:
     """The agreement among several processes; one object in each of them.

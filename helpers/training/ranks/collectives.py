@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _LONGEST_FIRST_S = 3600.0  # a download may take its time
-
-_turns = itertools.count()
 
 
 def is_main() -> bool:

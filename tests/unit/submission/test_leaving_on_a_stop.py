@@ -16,7 +16,7 @@ class LeftEarly(SystemExit):
 
 def leave_early() -> str:
     os.kill(os.getpid(), signal.SIGTERM)
-    wait_for_stop(timeout=60)
+    wait_for_stop(60)
     if current_run().attempt == 0:
         raise LeftEarly
     return "again"

@@ -222,7 +222,9 @@ def test_a_tests_own_copy_can_be_removed(project: Path, helpers: Helpers, tmp_pa
     copy = tmp_path / "copy"
     shutil.copytree(project, copy)
     assert helpers(copy, "unlock").exit_code == 0
-    assert all(path.stat().st_mode & stat.S_IWUSR for path in (copy / "data/raw").rglob("*"))
+    places = list((copy / "data/raw").rglob("*"))
+    assert places
+    assert all(path.stat().st_mode & stat.S_IWUSR for path in places)
     shutil.rmtree(copy)
     assert not copy.exists()
 

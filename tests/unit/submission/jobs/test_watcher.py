@@ -215,7 +215,7 @@ def test_a_silent_controller_is_asked_less_and_less_often(
     queued("1")
     wait_for(lambda: len(cluster.questions) >= 5)
     pauses = [later - earlier for earlier, later in itertools.pairwise(cluster.asked_at)]
-    assert all(pause >= least for pause, least in zip(pauses, (0.1, 0.2, 0.4, 0.4), strict=False))
+    assert all(pause >= least for pause, least in zip(pauses[:4], (0.1, 0.2, 0.4, 0.4), strict=True))
 
 
 @pytest.fixture
