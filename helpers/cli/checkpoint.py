@@ -104,6 +104,7 @@ def _report(saved: Sequence[Saved], *, as_json: bool) -> None:
 
     from helpers.cli.report import note
     from helpers.cli.table import print_table
+    from helpers.project.storage import size_in_words
 
     if as_json:
         print_json([asdict(one) for one in saved])
@@ -116,21 +117,13 @@ def _report(saved: Sequence[Saved], *, as_json: bool) -> None:
             one.name,
             "" if one.step is None else str(one.step),
             "" if one.ranks is None else str(one.ranks),
-            _size(one.size),
+            size_in_words(one.size),
             one.time or "",
             one.damage or one.unreadable or ("verified" if one.verified else "whole"),
         ]
         for one in saved
     ]
     print_table(["CHECKPOINT", "STEP", "RANKS", "SIZE", "SAVED (UTC)", "STATE"], rows)
-
-
-def _size(size: float) -> str:
-    for unit in ("B", "K", "M", "G"):
-        if size < 1024:  # noqa: PLR2004 -- what the units are made of
-            return f"{size:.0f}{unit}"
-        size /= 1024
-    return f"{size:.1f}T"
 
 
 def add_to(app: typer.Typer) -> None:

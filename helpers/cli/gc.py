@@ -79,13 +79,14 @@ def _agreed(old: Sequence[OldRun], *, yes: bool) -> bool:
     import sys
 
     from helpers.errors import InvalidRequest
+    from helpers.project.storage import size_in_words
 
     if yes:
         return True
     if not sys.stdin.isatty():
         raise InvalidRequest("There is no terminal to ask on whether to remove these runs.", hint="--delete --yes")
     runs = "this run" if len(old) == 1 else f"these {len(old)} runs"
-    return typer.confirm(f"Remove {runs} ({_size(sum(one.size for one in old))}) for good?", err=True)
+    return typer.confirm(f"Remove {runs} ({size_in_words(sum(one.size for one in old))}) for good?", err=True)
 
 
 def _remove(old: Sequence[OldRun], runs: Path, folders: Sequence[Path]) -> list[OldRun]:
@@ -113,6 +114,7 @@ def _report(old: Sequence[OldRun], *, deleted: bool, as_json: bool) -> None:
     from dataclasses import asdict
 
     from helpers.cli.report import note
+    from helpers.project.storage import size_in_words
 
     if as_json:
         records = [{**asdict(one), "age_s": one.age_s, "removed": deleted} for one in old]
@@ -120,26 +122,26 @@ def _report(old: Sequence[OldRun], *, deleted: bool, as_json: bool) -> None:
         return
     if not deleted and old:
         _print_table(old)
-    size, runs = _size(sum(one.size for one in old)), "1 run" if len(old) == 1 else f"{len(old)} runs"
+    size, runs = size_in_words(sum(one.size for one in old)), "1 run" if len(old) == 1 else f"{len(old)} runs"
     note(f"removed {runs}, {size}" if deleted else f"{runs}, {size}; nothing was removed (--delete removes)")
 
 
 def _print_table(old: Sequence[OldRun]) -> None:
     from helpers.cli.table import coloured, print_table, span
+    from helpers.project.storage import size_in_words
 
     rows = [
-        (one.job_id or "–", one.name, coloured(str(one.state)), span(one.age_s), _size(one.size), str(one.folder))
+        (
+            one.job_id or "–",
+            one.name,
+            coloured(str(one.state)),
+            span(one.age_s),
+            size_in_words(one.size),
+            str(one.folder),
+        )
         for one in old
     ]
     print_table(("id", "name", "state", "age", "size", "folder"), rows)
-
-
-def _size(size: float) -> str:
-    for unit in ("B", "K", "M", "G"):
-        if size < 1024:  # noqa: PLR2004
-            return f"{size:.0f}{unit}"
-        size /= 1024
-    return f"{size:.1f}T"
 
 
 def add_to(app: typer.Typer) -> None:

@@ -13,11 +13,11 @@ import subprocess
 from typing import TYPE_CHECKING
 
 from helpers.runtime import stop
+from helpers.runtime.exit_code import SIGNAL_BASE, as_shell_code
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_BY_SIGNAL = 128  # a shell gives a death by signal n as exit code 128 + n
 _WORDS = "|".join(re.escape(signal.strsignal(number) or "") for number in stop.STOP_SIGNALS)
 # torch.utils.data (a worker was killed, or is gone) and concurrent.futures.process
 _OF_WORKERS = re.compile(
@@ -34,7 +34,7 @@ def follows_from_stop(error: BaseException) -> bool:
 def _is_childs_death(error: BaseException) -> bool:
     if isinstance(error, subprocess.CalledProcessError):
         code = error.returncode
-        return (-code if code < 0 else code - _BY_SIGNAL) in stop.STOP_SIGNALS
+        return as_shell_code(code) - SIGNAL_BASE in stop.STOP_SIGNALS
     return isinstance(error, RuntimeError) and _OF_WORKERS.search(str(error)) is not None
 
 

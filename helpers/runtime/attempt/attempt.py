@@ -21,7 +21,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from helpers.runtime.attempt.death import SIGNAL_BASE, Death, died_by_itself, first_death, signal_name, unseen_death
+from helpers.runtime.attempt.death import Death, died_by_itself, first_death, signal_name, unseen_death
 from helpers.runtime.attempt.memory_limit import reached_memory_limit
 from helpers.runtime.attempt.resumption import (
     ASKED,
@@ -32,6 +32,7 @@ from helpers.runtime.attempt.resumption import (
     newest_step,
     why_not_again,
 )
+from helpers.runtime.exit_code import SIGNAL_BASE
 from helpers.runtime.files import read_json
 from helpers.runtime.run.outcome import Kind, Outcome, read_outcome
 from helpers.runtime.run.status import (

@@ -7,15 +7,13 @@ import signal
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from helpers.runtime.exit_code import SIGNAL_BASE
 from helpers.runtime.stop import STOP_SIGNALS
 
 if TYPE_CHECKING:
     from helpers.runtime.run.outcome import Outcome
 
-SIGNAL_BASE = 128
 _SIGNALS = {*signal.valid_signals(), 125}  # 125: what Slurm calls out of memory
-"""A shell reports a process that died by signal n as exit code 128 + n."""
-
 _FIRST_DEATH = re.compile(r"error: (\S+): tasks? (\d+)\S*: (.+)")
 _SIGNALS_BY_WORDS = {signal.strsignal(number): number for number in signal.valid_signals()}
 

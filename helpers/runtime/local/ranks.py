@@ -23,6 +23,7 @@ from helpers.runtime.attempt import attempt
 from helpers.runtime.attempt.resumption import ASKED
 from helpers.runtime.attempt.total_time import within_total_time
 from helpers.runtime.current import ATTEMPT_VARIABLE, LOCAL_ID_VARIABLE, Run, current_run
+from helpers.runtime.exit_code import as_shell_code
 from helpers.runtime.local.gpus import lease_gpus
 from helpers.runtime.mpi.rank import MPIRUN
 from helpers.runtime.rank.place import Ranks
@@ -42,7 +43,6 @@ _POLL_S = 0.05
 _GRACE_S = 30  # as Slurm's default KillWait
 _AFTER_FAILURE_S = 5  # for the other ranks to say what they have to say
 _NOTHING_TO_SAVE_S = 1  # without a Checkpointer a stop has nothing to wait for
-_SIGNAL_BASE = 128
 
 
 def main() -> NoReturn:
@@ -129,7 +129,7 @@ class _Ranks:
         codes = [(process.returncode, rank) for rank, process in enumerate(self.processes) if process.returncode]
         if codes and not self.first_failure:
             code, rank = min(codes)  # at the same moment: a signal, which is below 0, is what the others die of
-            self.first_failure = _as_shell_code(code)
+            self.first_failure = as_shell_code(code)
             words = signal.strsignal(-code) if code < 0 else f"Exited with exit code {code}"
             print(f"[helpers] error: {os.uname().nodename}: task {rank}: {words}", file=sys.stderr)  # as srun does
             self._end_all(_AFTER_FAILURE_S)
@@ -208,11 +208,6 @@ def _start_mpi_node(description: Description, kept: list[int]) -> subprocess.Pop
 
 def _open(path: Path) -> BinaryIO:
     return path.open("ab")
-
-
-def _as_shell_code(code: int) -> int:
-    """Give a death by signal n as a shell gives it: 128 + n."""
-    return _SIGNAL_BASE - code if code < 0 else code
 
 
 if __name__ == "__main__":

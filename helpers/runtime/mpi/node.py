@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, NoReturn
 import psutil
 
 from helpers.runtime.current import current_run
+from helpers.runtime.exit_code import as_shell_code
 from helpers.runtime.files import read_json
 from helpers.runtime.mpi.daemon import daemon_file
 from helpers.runtime.mpi.rank import MPIRUN, is_mpirun_rank
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 
 _PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCONT)
 _POLL_S = 0.05
-_NOT_FOUND, _BY_SIGNAL = 127, 128
+_NOT_FOUND = 127
 _LAST_WORDS = 20_000  # characters of what mpirun has said in which its word on the first failure is looked for
 _KILLED_AFTER_S = 5  # from the SIGTERM for the ranks beside one that has failed to their SIGKILL
 _HELD_BACK = ",".join(number.name.removeprefix("SIG") for number in STOP_SIGNALS)
@@ -108,7 +109,7 @@ def main() -> NoReturn:
     code = _wait(mpirun, signals)
     reader.join(timeout=_KILLED_AFTER_S)
     _tell_first_death("".join(said)[-_LAST_WORDS:], description)
-    sys.exit(code if code >= 0 else _BY_SIGNAL - code)
+    sys.exit(as_shell_code(code))
 
 
 def _agent(attempt: AttemptFolder) -> tuple[str, str]:

@@ -25,6 +25,7 @@ import psutil
 from helpers.runtime import stop
 from helpers.runtime.current import RUN_VARIABLE, Run, current_run
 from helpers.runtime.environment import set_where_unset
+from helpers.runtime.exit_code import SIGNAL_BASE, as_shell_code
 from helpers.runtime.mpi.rank import as_srun_would
 from helpers.runtime.rank.call import save_result
 from helpers.runtime.rank.cpu_quota import read_quota
@@ -49,7 +50,7 @@ REQUEUE_CODE = os.EX_TEMPFAIL
 """The exit code with which a program says: my state is saved, run me again (75; ``sysexits.h``: "try again")."""
 
 _PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCONT)
-_NOT_FOUND, _NOT_EXECUTABLE, _BY_SIGNAL = 127, 126, 128  # as a shell gives them
+_NOT_FOUND, _NOT_EXECUTABLE = 127, 126  # as a shell gives them
 _LONGEST_LINE = 200
 _LAUNCHERS = frozenset({"torchrun", "torch.distributed.run", "accelerate", "deepspeed", "mpirun", "mpiexec", "srun"})
 _LEFTOVERS_S = 2  # for what a program leaves behind to end by itself, when asked
@@ -130,7 +131,7 @@ def main() -> NoReturn:
     if program.stops and description.requeue is not False:
         why = f"asked to stop by {signal.Signals(program.stops[0]).name} before the program was started"
         outcome_now(Kind.BROKEN_OFF, error=why).write(run.attempt_files.outcome(ranks.rank))
-        sys.exit(_BY_SIGNAL + program.stops[0])
+        sys.exit(SIGNAL_BASE + program.stops[0])
     words = command_as_submitted(description)
     run.attempt_files.started(ranks.rank).touch()
     meter = UsageMeter(run.attempt_files.usage(ranks.rank), with_gpus=description.gpus > 0 and ranks.local_rank == 0)
@@ -178,7 +179,7 @@ def _environment(ranks: Ranks, description: Description, words: Sequence[str]) -
 
 def _judge(code: int, run: Run, description: Description, *, stopped: bool) -> Outcome:
     """Say what the program's end means; where it is to run again, leave the mark."""
-    shell_code = _BY_SIGNAL - code if code < 0 else code
+    shell_code = as_shell_code(code)
     if code == 0:
         return outcome_now(Kind.RETURNED)
     asks = code == REQUEUE_CODE or (stopped and description.requeue is True)
@@ -240,7 +241,7 @@ def _end_by_signal(number: int) -> NoReturn:
         signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
     os.kill(os.getpid(), number)
-    os._exit(_BY_SIGNAL + number)
+    os._exit(SIGNAL_BASE + number)
 
 
 if __name__ == "__main__":

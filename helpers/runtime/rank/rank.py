@@ -16,6 +16,7 @@ from helpers.runtime import stop, unfinished
 from helpers.runtime.attempt.aftermath import follows_from_stop
 from helpers.runtime.current import RUN_VARIABLE, Run, current_run
 from helpers.runtime.environment import set_where_unset
+from helpers.runtime.exit_code import SIGNAL_BASE
 from helpers.runtime.mpi import rank as mpi
 from helpers.runtime.rank.call import Call, NotWritten, load_call, save_exception, save_result
 from helpers.runtime.rank.checkpoint_method import serve_checkpoint_method
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from helpers.runtime.run.description import Description
     from helpers.runtime.run.folder import AttemptFolder, RunFolder
 
-_TERMINATED = 128 + signal.SIGTERM
+_TERMINATED = SIGNAL_BASE + signal.SIGTERM
 _LAST_SAVE_S = 20  # for a save that was under way when the function failed
 
 
