@@ -84,8 +84,11 @@ class SaveInFlight:
         Raises:
             SaveFailed: If it was asked for and could not be written.
         """
+        if self._save is None:
+            return
+        self._saver.await_end()  # Ctrl-C here leaves it in flight, for whoever asks next
         save, self._save = self._save, None
-        if save is None:
+        if save is None:  # another thread has asked meanwhile
             return
         unfinished.discard(id(self))
         try:

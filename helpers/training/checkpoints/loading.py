@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import sys
 from collections import OrderedDict
@@ -56,7 +57,7 @@ def open_folder(folder: str | Path | None, peers: Peers, attempt: int) -> tuple[
         path = choose_folder(folder)
         try:
             path.mkdir(parents=True, exist_ok=True)
-            lease.append(Lease(path, attempt))
+            lease.append(_take_lease(path, attempt))
         except OSError as error:
             raise SaveFailed(
                 f"No checkpoint can be written to {path}: {error.strerror or error}.",
@@ -67,6 +68,17 @@ def open_folder(folder: str | Path | None, peers: Peers, attempt: int) -> tuple[
 
     path = peers.main_decides("folder", prepare, timeout_s=ARRIVAL_S)
     return CheckpointFolder(Path(path)), lease[0] if lease else None
+
+
+def _take_lease(path: Path, attempt: int) -> Lease:
+    """Take the lease; where there is no room for it, what an attempt that was killed left half written may go first."""
+    try:
+        return Lease(path, attempt)
+    except OSError as error:
+        if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
+            raise
+        CheckpointFolder(path).clean(attempt)
+        return Lease(path, attempt)
 
 
 def find_checkpoint_folder(source: object) -> Path:

@@ -7,6 +7,7 @@ lines after that step tell of work that was lost and is done again: they stay, m
 from __future__ import annotations
 
 import json
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -37,20 +38,34 @@ class Metrics:
             self.path = files.path / _NAME
         else:
             self.path = (checkpoints.parent if checkpoints.name == "checkpoints" else checkpoints) / _NAME
+        self._complained = False
 
     def log(self, step: int, values: Mapping[str, Any]) -> None:
-        """Append a line.
+        """Append a line; where the disk does not take it, that is said once, and training goes on.
 
         Raises:
             InvalidRequest: If a name is one of ours, or a value is no number and no text.
         """
         if taken := sorted(_OURS & values.keys()):
             raise InvalidRequest(f"A metric cannot be named {', '.join(taken)}: these are written by themselves.")
-        line = {"step": step, "attempt": current_run().attempt, "time": time.time()}
-        append_json_line(self.path, line | {name: _plain(name, v) for name, v in values.items()}, durable=False)
+        line: dict[str, Any] = {"step": step, "attempt": current_run().attempt, "time": time.time()}
+        line |= {name: _plain(name, v) for name, v in values.items()}
+        try:
+            append_json_line(self.path, line, durable=False)
+        except OSError as error:
+            self._complain(error)
+        else:
+            self._complained = False
 
     def supersede(self, step: int) -> int:
-        """Mark the lines after ``step``; return how many were not marked before."""
+        """Mark the lines after ``step``; return how many were not marked before, 0 where the disk refuses."""
+        try:
+            return self._mark(step)
+        except OSError as error:
+            self._complain(error)
+            return 0
+
+    def _mark(self, step: int) -> int:
         lines = read_json_lines(self.path)
         late = [line for line in lines if line.get("step", 0) > step and not line.get("superseded")]
         if late:
@@ -58,6 +73,12 @@ class Metrics:
                 line["superseded"] = True
             write_whole(self.path, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines).encode())
         return len(late)
+
+    def _complain(self, error: OSError) -> None:
+        if not self._complained:
+            message = f"helpers: metrics cannot be written to {self.path}: {error.strerror or error}; training goes on"
+            print(message, file=sys.stderr, flush=True)
+        self._complained = True
 
 
 def _plain(name: str, value: Any) -> float | int | str:

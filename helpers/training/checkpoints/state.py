@@ -124,8 +124,11 @@ def at_last_step(state: MutableMapping[str, Any], batches_given: int) -> bool:
     return any(loader.ended_since(batches_given) for loader in _loaders(state))
 
 
-def _loaders(state: MutableMapping[str, Any]) -> list[Any]:
-    return [value for value in state.values() if callable(getattr(value, "finish_epoch", None))]
+def _loaders(value: Any) -> list[Any]:
+    if callable(getattr(value, "finish_epoch", None)):
+        return [value]
+    items = value.values() if isinstance(value, MutableMapping) else value if type(value) in {list, tuple} else ()
+    return [loader for item in items for loader in _loaders(item)]
 
 
 def unwrap(value: Any) -> Any:
@@ -169,6 +172,7 @@ def _holds_in_place(value: Any) -> bool:
 def _restore_object(current: Any, target: Any, state: Any, path: str) -> Any:
     try:
         if is_object(target):
+            _refuse_cast(target, state, path)
             target.load_state_dict(state)
         elif isinstance(target, torch.Generator):
             target.set_state(state)
@@ -187,6 +191,20 @@ def _restore_object(current: Any, target: Any, state: Any, path: str) -> Any:
             "Checkpointer.load(folder, name).",
         ) from error
     return current
+
+
+def _refuse_cast(target: Any, state: Any, path: str) -> None:
+    """Refuse tensors of another dtype, which a module converts without a word."""
+    if not isinstance(target, torch.nn.Module):
+        return
+    for name, tensor in target.state_dict().items():
+        saved = state.get(name)
+        if isinstance(tensor, torch.Tensor) and isinstance(saved, torch.Tensor) and tensor.dtype != saved.dtype:
+            raise StateMismatch(
+                f"{path}.{name} was saved as {saved.dtype}; now it is {tensor.dtype}.",
+                hint=f"Make it {saved.dtype} before it is restored; to convert it on purpose, begin a new run with "
+                "model.load_state_dict(Checkpointer.load(folder, name)).",
+            )
 
 
 def _restore_tensor(target: torch.Tensor, saved: torch.Tensor, path: str) -> torch.Tensor:

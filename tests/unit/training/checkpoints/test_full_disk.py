@@ -13,7 +13,7 @@ import torch
 from helpers.runtime import stop
 from helpers.runtime.stop import LeaveForRequeue
 from helpers.training import Checkpointer
-from helpers.training.checkpoints import saving
+from helpers.training.checkpoints import lease, saving
 from helpers.training.checkpoints.saving import SaveFailed
 from tests.unit.training.checkpoint_fixtures import in_child, names_in, outside_a_job, three_checkpoints  # noqa: F401 -- a fixture
 
@@ -99,6 +99,22 @@ def test_a_stop_on_a_full_disk_without_any_checkpoint_is_an_error(
     stop.request_stop("SIGTERM")
     with pytest.raises(SaveFailed):
         checkpoint.step()
+
+
+def test_what_a_killed_save_left_makes_room_for_the_next_attempt(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be what fills the disk: the job could not begin, and so never remove it."""
+    leftover = folder / "step-00000004.tmp-0-abcd"
+    leftover.mkdir()
+    real = lease.write_json
+
+    def write_where_there_is_room(path: Path, value: Any) -> None:
+        if leftover.exists():
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        real(path, value)
+
+    monkeypatch.setattr(lease, "write_json", write_where_there_is_room)
+    monkeypatch.setenv("HELPERS_ATTEMPT", "1")
+    assert Checkpointer({"x": torch.zeros(50), "n": 0}, folder=folder).restore() == 3
 
 
 def test_the_systems_own_refusal_to_write_is_met(folder: Path) -> None:

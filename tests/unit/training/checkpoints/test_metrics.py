@@ -1,9 +1,11 @@
 """Metrics go where the run is, and a step that is done again does not count twice."""
 
+import errno
 import json
 import math
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ import torch
 from helpers.errors import InvalidRequest
 from helpers.runtime import stop
 from helpers.training import Checkpointer
+from helpers.training.checkpoints import metrics
 
 
 @pytest.fixture(autouse=True)
@@ -104,3 +107,25 @@ def test_a_plain_file_runs_code_only_if_that_is_asked_for(tmp_path: Path) -> Non
         assert isinstance(Checkpointer.load_plain(tmp_path / "old.pt", run_code=True)["own"], _Own)
     with pytest.raises(InvalidRequest, match="There is no file"):
         Checkpointer.load_plain(tmp_path / "none.pt")
+
+
+def test_a_full_disk_costs_metrics_and_not_the_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As it costs a checkpoint; it is said once."""
+    first = Checkpointer({}, folder=tmp_path, save_every=1)
+    for _ in range(2):
+        first.step()
+        first.log(loss=1.0)
+    first.wait()
+    (tmp_path / "step-00000002").rename(tmp_path / "lost")
+    full = OSError(errno.ENOSPC, "No space left on device")
+    monkeypatch.setattr(metrics, "append_json_line", Mock(side_effect=full))
+    monkeypatch.setattr(metrics, "write_whole", Mock(side_effect=full))
+    second = Checkpointer({}, folder=tmp_path, save_every=1)
+    assert second.restore() == 1
+    for _ in range(2):
+        second.step()
+        second.log(loss=1.0)
+    second.wait()
+    assert capsys.readouterr().err.count("metrics.jsonl: No space left on device; training goes on") == 1

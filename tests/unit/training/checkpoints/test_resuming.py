@@ -7,6 +7,7 @@ import random
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,10 @@ from helpers.runtime import stop
 from helpers.runtime.run.folder import RunFolder
 from helpers.runtime.stop import LeaveForRequeue
 from helpers.training import Checkpointer, make_loader
+from helpers.training.checkpoints import snapshot
+from helpers.training.checkpoints.loading import restore_own
+from helpers.training.checkpoints.manifest import read_manifest
+from helpers.training.checkpoints.random_state import capture_random_state
 from tests.unit.training.checkpoint_fixtures import outside_a_job, steps_in  # noqa: F401 -- a fixture
 
 PROGRAM = Path(__file__).parents[1] / "programs" / "train.py"
@@ -76,6 +81,21 @@ def test_an_epochs_last_step_is_saved_at_the_epochs_end(tmp_path: Path) -> None:
         checkpoint_names = steps_in(tmp_path / "c")
         assert "step-00000002" not in checkpoint_names
     assert steps_in(tmp_path / "c") == ["step-00000002-epoch-0001", "step-00000004-epoch-0002"]
+
+
+@pytest.mark.parametrize("nest", [lambda loader: {"train": loader}, lambda loader: [loader], lambda loader: (loader,)])
+def test_a_loader_that_is_nested_in_the_state_moves_to_its_next_epoch_too(tmp_path: Path, nest: Any) -> None:
+    """Otherwise the run that goes on gets no batch in its first epoch, without a word."""
+    for attempt, epochs in enumerate([[0, 1], [2, 3]]):
+        loader = make_loader(TensorDataset(torch.arange(4)), batch_size=2)
+        checkpoint = Checkpointer({"loaders": nest(loader)}, folder=tmp_path / "c", save_every=2)
+        batches = []
+        for epoch in checkpoint.epochs(2 * attempt + 2):
+            for _ in loader:
+                batches.append(epoch)
+                checkpoint.step()
+        assert batches == [epoch for epoch in epochs for _ in range(2)]
+    assert steps_in(tmp_path / "c")[-1] == "step-00000008-epoch-0004"
 
 
 def test_a_stop_at_an_epochs_last_step_is_saved_at_once_and_left_at_the_end(tmp_path: Path) -> None:
@@ -152,6 +172,41 @@ def test_every_random_generator_goes_on(tmp_path: Path) -> None:
     second = Checkpointer({"g": torch.Generator()}, folder=tmp_path / "c")
     second.restore()
     assert draw(second._state["g"]) == expected
+
+
+def test_another_number_of_threads_or_another_device_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The run goes on, and is not bit for bit what it would have been in one go."""
+    saved_elsewhere = capture_random_state() | {"device_type": "another", "device": None}
+    first = Checkpointer({}, folder=tmp_path / "c")
+    first.step()
+    with monkeypatch.context() as patch:
+        patch.setattr(torch, "get_num_threads", lambda: 97)
+        patch.setattr(snapshot, "capture_random_state", lambda: saved_elsewhere)
+        first.save()
+        first.wait()
+    Checkpointer({}, folder=tmp_path / "c").restore()
+    said = capsys.readouterr().err
+    assert "saved with 97 threads, resumed with" in said
+    assert "saved on another, resumed on" in said
+
+
+def test_ranks_that_the_saved_run_did_not_have_draw_numbers_of_their_own(tmp_path: Path) -> None:
+    """The same in all of them would be the same augmentation and dropout in all of them; drawn anew, the same again."""
+    first = Checkpointer({}, folder=tmp_path / "c")
+    first.step()
+    first.save()
+    first.wait()
+    manifest = read_manifest(tmp_path / "c" / "step-00000001")
+
+    def draw(rank: int) -> tuple[float, ...]:
+        restore_own({}, manifest, None, SimpleNamespace(rank=rank, world_size=4))  # type: ignore[arg-type]
+        return torch.rand(1).item(), np.random.rand(), random.random()  # noqa: NPY002, S311 -- what users do
+
+    drawn = [draw(rank) for rank in (1, 2, 3)]
+    assert [len(set(numbers)) for numbers in zip(*drawn, strict=True)] == [3, 3, 3]
+    assert drawn == [draw(rank) for rank in (1, 2, 3)]
 
 
 def test_a_stop_saves_asks_for_the_requeue_and_leaves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

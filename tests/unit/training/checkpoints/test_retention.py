@@ -1,14 +1,23 @@
 """Which checkpoints stay, which go, and who may write."""
 
+import errno
+import json
 import math
 import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
+import psutil
 import pytest
 
 from helpers.errors import InvalidRequest
 from helpers.training import Checkpointer
 from helpers.training.checkpoints.lease import FolderTaken
+from helpers.training.checkpoints.storage import CheckpointFolder
 from tests.unit.training.checkpoint_fixtures import outside_a_job, steps_in  # noqa: F401 -- a fixture
 
 
@@ -99,3 +108,44 @@ def test_a_committed_step_is_never_altered(tmp_path: Path) -> None:
     checkpoint.wait()
     for path in (tmp_path / "copy").iterdir():
         assert (tmp_path / "c" / "step-00000001" / path.name).read_bytes() == path.read_bytes()
+
+
+@pytest.fixture
+def stranger() -> Iterator[psutil.Process]:
+    """Another process of this machine."""
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]) as process:
+        yield psutil.Process(process.pid)
+        process.kill()
+
+
+def _hold(folder: Path, process: psutil.Process, *, started: float) -> None:
+    host = socket.gethostname()
+    holder = {"attempt": 0, "host": host, "pid": process.pid, "started": started, "token": "x"}
+    (folder / "lease.json").write_text(json.dumps(holder))
+
+
+def test_another_living_process_is_not_written_beside(tmp_path: Path, stranger: psutil.Process) -> None:
+    """Two trainings that were given one folder would mix their checkpoints."""
+    _hold(tmp_path, stranger, started=stranger.create_time())
+    with pytest.raises(FolderTaken, match=f"Process {stranger.pid} of this machine writes to"):
+        Checkpointer({}, folder=tmp_path)
+
+
+def test_who_has_a_dead_holders_number_is_not_taken_for_it(tmp_path: Path, stranger: psutil.Process) -> None:
+    """Process ids are used again: after a reboot the folder would be refused until a stranger ends."""
+    _hold(tmp_path, stranger, started=1.0)
+    assert Checkpointer({}, folder=tmp_path).restore() == 0
+
+
+def test_an_old_one_that_cannot_be_removed_costs_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What was to be saved is on the disk: that is no failed save."""
+    checkpoint = Checkpointer({}, folder=tmp_path, keep=2)
+    monkeypatch.setattr(CheckpointFolder, "remove", Mock(side_effect=OSError(errno.EIO, "Input/output error")))
+    for _ in range(3):
+        checkpoint.step()
+        checkpoint.save()
+        checkpoint.wait()
+    assert steps_in(tmp_path) == ["step-00000001", "step-00000002", "step-00000003"]
+    assert capsys.readouterr().err == ""

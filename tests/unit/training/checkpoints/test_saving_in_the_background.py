@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import psutil
 import pytest
@@ -96,6 +97,24 @@ def test_one_save_is_in_flight_at_most(tmp_path: Path, gate: threading.Event) ->
     assert len(list(tmp_path.glob("*.tmp-*"))) == 1
     gate.set()
     second.join(60)
+    checkpoint.wait()
+    assert _names(tmp_path) == ["step-00000001", "step-00000002"]
+
+
+def test_ctrl_c_while_it_waits_leaves_the_save_in_flight(
+    tmp_path: Path, gate: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``except KeyboardInterrupt: checkpoint.save()`` is what people write."""
+    checkpoint = Checkpointer({"x": torch.zeros(2)}, folder=tmp_path)
+    checkpoint.step()
+    checkpoint.save()
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "join", Mock(side_effect=KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            checkpoint.wait()
+    gate.set()
+    checkpoint.step()
+    checkpoint.save()
     checkpoint.wait()
     assert _names(tmp_path) == ["step-00000001", "step-00000002"]
 

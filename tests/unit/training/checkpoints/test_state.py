@@ -106,6 +106,11 @@ def test_a_compiled_model_is_kept_as_a_plain_one() -> None:
         ({"model": nn.Linear(2, 1)}, {"model": ObjectState(nn.Linear(3, 1).state_dict())}, "size mismatch"),
         ({"t": torch.zeros(2)}, {"t": torch.zeros(3)}, r"shape \(3,\); now it is"),
         ({"t": torch.zeros(2)}, {"t": torch.zeros(2).double()}, "float64"),
+        (
+            {"model": nn.Linear(2, 1).half()},
+            {"model": ObjectState(nn.Linear(2, 1).state_dict())},
+            r"state\.model\.weight was saved as torch\.float32; now it is torch\.float16",
+        ),
         ({"model": nn.Linear(2, 1), "ema": 1}, {"model": ObjectState({})}, "no 'ema'"),
         ({}, {"model": ObjectState({})}, "an object 'model'"),
         ({"model": 3}, {"model": ObjectState({})}, "saved from an object; now it is a int"),
