@@ -26,7 +26,6 @@ def gpus(
     as_json: Annotated[bool, typer.Option("--json", help="A JSON list, for programs.")] = False,
 ) -> None:
     """Show GPUs; see HELP."""
-    import os
     from dataclasses import asdict
 
     from helpers.cli.report import note
@@ -35,7 +34,7 @@ def gpus(
     from helpers.submission.inventory.gpu_usage import count_cluster_gpus, list_own_gpus, list_waiting
 
     found: list[GpuCount] | list[OwnGpu]
-    if slurm_is_configured(os.environ.get("SLURM_CONF"), os.environ.get("PATH", "")):
+    if slurm_is_configured():
         counts = count_cluster_gpus()
         found = [count for count in counts if partition in {None, count.partition}]
         if counts and not found:

@@ -48,7 +48,7 @@ def shell(
     from helpers.submission.clusters.choice import slurm_is_configured
     from helpers.submission.clusters.session import plan_session, session_command
 
-    if not slurm_is_configured(os.environ.get("SLURM_CONF"), os.environ.get("PATH", "")):
+    if not slurm_is_configured():
         raise InvalidRequest("There is no Slurm on this machine: this shell is all there is.")
     asked = {
         "gpus": gpus, "time": as_number(time), "cpus": as_number(cpus), "mem": mem, "partition": partition,

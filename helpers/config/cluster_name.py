@@ -23,7 +23,7 @@ def cluster_name() -> str | None:
     if asked and not Path(asked).exists():  # Slurm would look for it for a minute, in vain
         return None
     named = asked or next((file for file in USUAL_CONFIGURATIONS if Path(file).exists()), None)
-    return _name_in(named) or _name_by_slurm(os.environ.get("SLURM_CONF"), os.environ.get("PATH", ""))
+    return _name_in(named) or _name_by_slurm(slurm_conf=os.environ.get("SLURM_CONF"), path=os.environ.get("PATH"))
 
 
 def _name_in(file: str | None) -> str | None:
@@ -36,7 +36,7 @@ def _name_in(file: str | None) -> str | None:
 
 
 @functools.lru_cache(maxsize=8)
-def _name_by_slurm(slurm_conf: str | None, path: str) -> str | None:  # noqa: ARG001 -- another of either is another answer
+def _name_by_slurm(*, slurm_conf: str | None, path: str | None) -> str | None:  # noqa: ARG001 -- another of either is another answer
     try:
         done = subprocess.run(
             ["scontrol", "show", "config"], capture_output=True, text=True, timeout=_TIMEOUT_S, check=False

@@ -75,7 +75,7 @@ def look_at_environment() -> list[Step]:
 
 def look_at_slurm() -> list[Step]:
     """Say whether Slurm answers, how fast, and what it has; one ok where there is none."""
-    if not slurm_is_configured(os.environ.get("SLURM_CONF"), os.environ.get("PATH", "")):
+    if not slurm_is_configured():
         return [_step("slurm", "ok", "there is none here: jobs run on this machine")]
     try:
         check_configuration(os.environ.get("SLURM_CONF"))

@@ -34,7 +34,7 @@ def run(page: Path, folder: Path, environment: dict[str, str]) -> None:
 @pytest.mark.parametrize("page", LOCAL, ids=name_of)
 def test_python_runs_on_this_machine(page: Path, tmp_path: Path, reader: dict[str, str]) -> None:
     """An example that does not run teaches the wrong thing."""
-    if slurm_is_configured(None, reader["PATH"]):
+    if slurm_is_configured({"PATH": reader["PATH"]}):
         pytest.skip("this machine belongs to a cluster: the examples would queue jobs on it")
     run(page, tmp_path, reader)
 

@@ -88,10 +88,9 @@ def _in_one_line(error: HelpersError) -> str:
 
 def there_are_gpus(cluster: str | None) -> bool:
     """Say whether a job can ask for GPUs: on Slurm, or on this machine, where it has some."""
-    environment = os.environ
-    if cluster != "local" and slurm_is_configured(environment.get("SLURM_CONF"), environment.get("PATH", "")):
+    if cluster != "local" and slurm_is_configured():
         return True
-    return bool(usable_gpus(environment))
+    return bool(usable_gpus(os.environ))
 
 
 def make_images(folder: Path) -> None:

@@ -96,7 +96,7 @@ def choose_cluster(name: str) -> Cluster:
         return SlurmCluster()
     if name != "auto":
         raise InvalidRequest(f"cluster is 'auto', 'slurm', 'local' or 'inline'; got {name!r}.", hint='cluster="auto"')
-    if slurm_is_configured(os.environ.get("SLURM_CONF"), os.environ.get("PATH", "")):
+    if slurm_is_configured():
         return SlurmCluster()
     return LocalCluster()
 
@@ -126,14 +126,18 @@ def queue_of(description: Description) -> Queue | None:
     return Elsewhere(description.cluster, description.place)
 
 
-@functools.lru_cache(maxsize=8)
-def slurm_is_configured(slurm_conf: str | None, path: str) -> bool:
+def slurm_is_configured(environment: Mapping[str, str] = os.environ) -> bool:
     """Say whether this machine belongs to a Slurm cluster, whether or not the cluster answers.
 
     Raises:
         ClusterUnreachable: If a configuration is named and the commands are missing: a job must not end up
             on the login node because PATH lost a folder.
     """
+    return _is_configured(slurm_conf=environment.get("SLURM_CONF"), path=environment.get("PATH", ""))
+
+
+@functools.lru_cache(maxsize=8)
+def _is_configured(*, slurm_conf: str | None, path: str) -> bool:
     named = slurm_conf or next((file for file in USUAL_CONFIGURATIONS if Path(file).exists()), None)
     if shutil.which("sbatch", path=path) is None:
         if named is None:

@@ -48,6 +48,6 @@ def _belongs_to_a_cluster() -> bool:
     from helpers.submission.clusters.choice import slurm_is_configured
 
     try:
-        return slurm_is_configured(os.environ.get("SLURM_CONF"), os.environ.get("PATH", ""))
+        return slurm_is_configured()
     except ClusterUnreachable:
         return True

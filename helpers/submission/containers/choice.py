@@ -83,7 +83,7 @@ def _choose(image: str, complete: CompleteSettings) -> tuple[Engine, str]:  # no
     apptainer = ENGINES["apptainer"]
     has_apptainer = shutil.which(apptainer.program) is not None
     if image.startswith("docker://"):
-        if has_apptainer and not pyxis.is_configured(os.environ.get("PATH", ""), os.environ.get("SLURM_CONF")):
+        if has_apptainer and not pyxis.is_configured():
             return apptainer, f"an address, and {apptainer.program} is on PATH"
         return ENGINES["pyxis"], "the address of an image"
     if "#" in image or image.endswith(".sqsh"):

@@ -42,7 +42,7 @@ class Pyxis:
         Raises:
             InvalidRequest: Naming what is missing.
         """
-        if not is_configured(os.environ.get("PATH", ""), os.environ.get("SLURM_CONF")):
+        if not is_configured():
             raise InvalidRequest(
                 f"{image} is to be run by Pyxis, which this cluster's Slurm does not have: "
                 "srun --help has no --container-image.",
@@ -55,9 +55,13 @@ class Pyxis:
         """Do nothing: it makes the folders that mounts need."""
 
 
-@functools.lru_cache(maxsize=8)
-def is_configured(path: str, slurm_conf: str | None) -> bool:  # noqa: ARG001 -- what the answer depends on
+def is_configured() -> bool:
     """Say whether ``srun`` has the plug-in's options, by its own help."""
+    return _is_configured(path=os.environ.get("PATH"), slurm_conf=os.environ.get("SLURM_CONF"))
+
+
+@functools.lru_cache(maxsize=8)
+def _is_configured(*, path: str | None, slurm_conf: str | None) -> bool:  # noqa: ARG001 -- what the answer depends on
     try:
         done = subprocess.run(["srun", "--help"], capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
     except (OSError, subprocess.TimeoutExpired):
