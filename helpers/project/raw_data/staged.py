@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from helpers.errors import InvalidRequest
+from helpers.runtime.git import without_other_repository
 from helpers.runtime.raw_data.pointer import read_pointer
 from helpers.runtime.raw_data.tracked import names_below
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _TIMEOUT_S = 120
-_OF_ANOTHER_PLACE = ("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_PREFIX")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,8 +84,8 @@ def git(project: Path, *arguments: str) -> bytes:
     Raises:
         InvalidRequest: With git's own words.
     """
-    environment = {name: value for name, value in os.environ.items() if name not in _OF_ANOTHER_PLACE}
-    if index := environment.get("GIT_INDEX_FILE"):
+    environment = without_other_repository(os.environ)
+    if index := os.environ.get("GIT_INDEX_FILE"):  # what is about to be committed
         environment["GIT_INDEX_FILE"] = str(Path(index).absolute())
     return _run(["git", "--no-optional-locks", "-C", str(project), *arguments], environment)
 

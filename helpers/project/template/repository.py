@@ -7,14 +7,11 @@ import subprocess
 from typing import TYPE_CHECKING
 
 from helpers.errors import InvalidRequest
+from helpers.runtime.git import without_other_repository
 from helpers.submission.source.complaint import read_complaint
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-# Git sets these while it runs a hook of another repository; they would send our questions there.
-_FOREIGN = {"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR"}
-
 
 _FOREIGN_OWNER = "dubious ownership"  # git's words for a repository whose settings and hooks are somebody else's
 
@@ -31,7 +28,7 @@ def git(folder: Path, *arguments: str, settings: Path | None = None) -> str:
         InvalidRequest: With git's complaint, if it fails; if it is not installed.
     """
     command = ["git", *arguments]
-    environment = {name: value for name, value in os.environ.items() if name not in _FOREIGN}
+    environment = without_other_repository(os.environ)
     environment |= {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}  # its complaints are read here
     if settings is not None:
         environment["GIT_CONFIG_GLOBAL"] = str(settings)

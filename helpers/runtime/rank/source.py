@@ -9,23 +9,20 @@ from __future__ import annotations
 
 import contextlib
 import os
-import subprocess
 import sys
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from helpers.runtime.files import known_fields, read_json
+from helpers.runtime.git import read_git_state
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-_GIT_TIMEOUT_S = 10
 MADE = ".made"
 """The file beside a snapshot that is written last; it names what the snapshot has in its first two levels."""
 
-_WITHOUT_SECRETS = (":(top)", ":(top,exclude,glob)**/.env")  # also where somebody has added it to git
 _EDITABLE = "__editable__"  # how setuptools names the modules of its finders
 
 
@@ -171,65 +168,6 @@ def _is_own(copy: str, snapshot: str) -> bool:
     if own != real and not own.startswith(real + os.sep):
         return False
     return os.path.isdir(copy) or os.path.isfile(copy) or os.path.isfile(f"{copy}.py")  # noqa: PTH112, PTH113
-
-
-@dataclass(frozen=True, kw_only=True)
-class GitState:
-    """What git says of a project.
-
-    Args:
-        commit: What is checked out; None without git or without a commit.
-        branch: Its name; empty for a detached HEAD, None without git.
-        difference: Of the tracked files from the commit, as ``git diff`` prints it.
-    """
-
-    commit: str | None = None
-    branch: str | None = None
-    difference: bytes = b""
-
-    @property
-    def edited(self) -> bool:
-        """Whether tracked files differ from the commit."""
-        return bool(self.difference)
-
-    @property
-    def changes(self) -> str | None:
-        """A hash of the difference; None where there is none."""
-        return blake2b(self.difference, digest_size=8).hexdigest() if self.difference else None
-
-
-def read_git_state(root: str) -> GitState:
-    """Ask git for commit, branch and difference; what it does not tell in time is left out."""
-    status = run_git(root, "status", "--porcelain=v2", "--branch", "--untracked-files=no")
-    if status is None:
-        return GitState()
-    lines = status.decode(errors="replace").splitlines()
-    facts = dict(line[2:].split(" ", 1) for line in lines if line.startswith("# branch."))
-    commit, branch = facts.get("branch.oid"), facts.get("branch.head")
-    if commit in {None, "(initial)"}:
-        return GitState(branch=branch)
-    edited = any(not line.startswith("#") for line in lines)
-    difference = (run_git(root, "diff", "--binary", "HEAD", "--", *_WITHOUT_SECRETS) or b"") if edited else b""
-    return GitState(commit=commit, branch="" if branch == "(detached)" else branch, difference=difference)
-
-
-def run_git(folder: str, *arguments: str, timeout_s: float = _GIT_TIMEOUT_S) -> bytes | None:
-    """Return what a git command printed; None where there is no git, no repository or no answer in time."""
-    command = ["git", "--no-optional-locks", "-C", folder, *arguments]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_DIR")}
-    try:
-        done = subprocess.run(
-            command,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            timeout=timeout_s,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout if done.returncode == 0 else None
 
 
 def changed_since(source: Source) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from helpers.runtime.rank.source import run_git
+from helpers.runtime.git import run_git
 
 if TYPE_CHECKING:
     from helpers.runtime.raw_data.area import Area

@@ -10,7 +10,8 @@ from importlib.metadata import distributions
 from typing import TYPE_CHECKING
 
 from helpers.runtime.files import write_json
-from helpers.runtime.rank.source import changed_since, read_git_state, read_source
+from helpers.runtime.git import read_git_state
+from helpers.runtime.rank.source import changed_since, read_source
 from helpers.runtime.raw_data.start import record_raw_data
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from helpers.runtime.rank.source import run_git
+from helpers.runtime.git import run_git
 
 FILE_LIMIT_MB = 5
 """A larger file is linked: it is data, or made."""

@@ -23,7 +23,8 @@ from pathlib import Path
 
 from helpers.config import find_project
 from helpers.runtime.files import write_json
-from helpers.runtime.rank.source import MADE, GitState, Source, own_names, read_git_state
+from helpers.runtime.git import GitState, read_git_state
+from helpers.runtime.rank.source import MADE, Source, own_names
 from helpers.submission.source.project_files import TIME_LIMIT_S, ProjectFiles, TooLarge, list_project
 from helpers.submission.source.untracked import difference_of, named
 from helpers.submission.source.withheld import say_what_git_withholds

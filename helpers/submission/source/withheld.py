@@ -7,6 +7,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+from helpers.runtime.git import without_other_repository
 from helpers.submission.source.complaint import read_complaint
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def _refusal(root: Path) -> list[str]:
     try:
         done = subprocess.run(
             ["git", "-C", str(root), "rev-parse", "--git-dir"],
-            env=os.environ | {"LC_ALL": "C"},  # its complaint is read here
+            env=without_other_repository(os.environ) | {"LC_ALL": "C"},  # its complaint is read here
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
