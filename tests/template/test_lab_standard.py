@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -303,6 +304,15 @@ def test_a_labs_files_are_laid_over_the_project(overlay: Path, bake: Baker, home
     assert stamp.overlay == {"source": str(overlay), "commit": home.git(overlay, "rev-parse", "HEAD")}
     assert "lab.cfg" in stamp.files
     assert home.git(project, "status", "--porcelain") == ""
+
+
+def test_no_other_file_names_a_licence_that_the_labs_own_replaced(overlay: Path, bake: Baker) -> None:
+    """The README and the package's metadata point at LICENSE, whichever it is."""
+    project = bake(lab_overlay=str(overlay)).project
+    assert "MIT" not in (project / "README.md").read_text().split()
+    metadata = tomllib.loads((project / "pyproject.toml").read_text())["project"]
+    assert "license" not in metadata
+    assert metadata["license-files"] == ["LICENSE"]
 
 
 def test_a_lab_is_named_once_for_all_bakes(overlay: Path, bake: Baker, home: Home, tmp_path: Path) -> None:
