@@ -19,7 +19,7 @@
         ├── DependencyFailed                  a job that this one waits for did not succeed
         ├── EnvironmentMismatch               the job's interpreter or folder is missing there, or is another one
         ├── RawDataChanged                    raw data is not as declared, and the settings refuse that
-        ├── SetupFailed                       a line of ``setup`` failed; the function was not called
+        ├── SetupFailed                       a line of ``setup`` failed; nothing was run
         ├── ResultNotSaved                    the function returned; its value cannot be pickled
         ├── ResultNotLoaded                   the job succeeded; its value cannot be loaded in this process
         └── JobLost                           neither Slurm nor the run folder knows what became of it
@@ -170,7 +170,7 @@ class DependencyFailed(JobError):
 
 
 class SetupFailed(JobError):
-    """A line of ``setup`` failed; the function was not called."""
+    """A line of ``setup`` failed; nothing was run."""
 
 
 class EnvironmentMismatch(JobError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
 import json
 import os
 from typing import TYPE_CHECKING, Any
@@ -83,12 +84,18 @@ def read_json(path: Path) -> Any | None:
 
 
 def append_json_line(path: Path, value: Any, *, durable: bool = True) -> None:
-    """Append one line of JSON in a single write, so that writers on one node never mix their lines."""
+    """Append one line of JSON in a single write, so that writers on one node never mix their lines.
+
+    Raises:
+        OSError: If there is no room for the whole line; what was written of it is no line for a reader.
+    """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
     try:
         size = os.fstat(descriptor).st_size
         cut_short = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
-        os.write(descriptor, (b"\n" if cut_short else b"") + _as_json(value))
+        line = (b"\n" if cut_short else b"") + _as_json(value)
+        if os.write(descriptor, line) < len(line):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
         if durable:
             os.fsync(descriptor)
     finally:

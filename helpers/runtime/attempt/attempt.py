@@ -161,7 +161,7 @@ def finish(run: RunFolder, attempt: int, job_id: str, conclusion: Conclusion) ->
 
 
 def fail_setup(run: RunFolder, attempt: int, job_id: str, *, line: str, exit_code: int) -> None:
-    """Record that a set-up line failed: the function is not called."""
+    """Record that a set-up line failed: nothing is run."""
     ending = Ending(cause="setup", exit_code=exit_code, detail=line)
     finish(run, attempt, job_id, Conclusion(state=State.FAILED, ending=ending, exit_code=1))
 

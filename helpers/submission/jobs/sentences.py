@@ -65,7 +65,7 @@ _FORMS = {
     ),
     "setup": _Form(
         errors.SetupFailed,
-        "This set-up line failed with exit code {0.code}, so the function was not called: {0.detail}",
+        "This set-up line failed with exit code {0.code}, so nothing was run: {0.detail}",
         "try it on its own: bash -c {0.detail_quoted}",
     ),
     "environment": _Form(

@@ -143,7 +143,7 @@ def test_a_set_up_line_that_fails_is_named(command: Command) -> None:
     """The log of rank 0 holds nothing then, so the batch script's has to be shown."""
     done = command("submit", "script:main", "--cluster", "local", "--setup", "true", "--setup", "(exit 3)", "--follow")
     assert done.exit_code == 1
-    assert "This set-up line failed with exit code 3, so the function was not called: (exit 3)" in done.stderr
+    assert "This set-up line failed with exit code 3, so nothing was run: (exit 3)" in done.stderr
     assert "setup: (exit 3)" in command("status").stdout
 
 

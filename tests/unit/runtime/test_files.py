@@ -86,7 +86,8 @@ def test_a_line_that_was_cut_short_spoils_no_later_one(tmp_path: Path, monkeypat
     append_json_line(tmp_path / "lines", {"a": 1})
     with monkeypatch.context() as patch:
         patch.setattr(os, "write", cut_short(os.write))
-        append_json_line(tmp_path / "lines", {"b": 2})
+        with pytest.raises(OSError, match="No space left"):
+            append_json_line(tmp_path / "lines", {"b": 2})
     append_json_line(tmp_path / "lines", {"c": 3})
     assert read_json_lines(tmp_path / "lines") == [{"a": 1}, {"c": 3}]
 

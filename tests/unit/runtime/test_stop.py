@@ -95,19 +95,23 @@ def test_a_forked_child_ends_by_sigterm_and_ignores_our_signal() -> None:
     printed = run_python("""
         stop.listen_for_stop()
         reader, writer = os.pipe()
+        asked, ask = os.pipe()
         child = os.fork()
         if child == 0:
             os.write(writer, b"x")
+            os.read(asked, 1)
+            os.write(writer, b"asked to stop" if stop.stop_requested() else b"not asked")
             time.sleep(600)
             os._exit(0)
         os.read(reader, 1)
         os.kill(child, signal.SIGUSR2)
-        time.sleep(0.2)
+        os.write(ask, b"x")
+        print(os.read(reader, 20).decode())
         print(os.waitpid(child, os.WNOHANG))
         os.kill(child, signal.SIGTERM)
         print(os.WTERMSIG(os.waitpid(child, 0)[1]))
     """)
-    assert printed == ["(0, 0)", str(int(signal.SIGTERM))]
+    assert printed == ["not asked", "(0, 0)", str(int(signal.SIGTERM))]
 
 
 def test_a_signal_to_a_forked_child_is_none_to_its_parent() -> None:
