@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from helpers.doctor.step import Step
 from helpers.errors import HelpersError
-from helpers.runtime.current import ATTEMPT_VARIABLE, RUN_VARIABLE
+from helpers.runtime.current import ATTEMPT_VARIABLE, GPUS_VARIABLE, RUN_VARIABLE
 from helpers.runtime.environment import without_scheduler_variables
 from helpers.runtime.rank.place import Ranks
 from helpers.submission.clusters.script import library_folder
@@ -35,7 +35,7 @@ TOGETHER = "all-reduce"
 LADDER = ("device", "multiply", "all-reduce", "training")
 _RANKS = 2
 _PATIENCE_S = 120.0  # for one step; torch may come from a slow file system
-_KEPT = ("HELPERS_GPUS", "CUDA_VISIBLE_DEVICES", "HELPERS_ALLOW_CPU")  # what is looked at is this job's
+_KEPT = (GPUS_VARIABLE, "CUDA_VISIBLE_DEVICES", "HELPERS_ALLOW_CPU")  # what is looked at is this job's
 _DIED_CURE = "python -X faulthandler -m helpers.doctor.measured {0}   shows where; its environment is the first suspect"
 _HUNG_CURE = "look for a file system or a driver that does not answer: timeout 20 nvidia-smi; df -h"
 

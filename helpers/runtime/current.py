@@ -16,6 +16,7 @@ from helpers.runtime.run.folder import AttemptFolder, RunFolder
 RUN_VARIABLE = "HELPERS_RUN"  # absolute path of the run folder
 ATTEMPT_VARIABLE = "HELPERS_ATTEMPT"  # counted by us, from 0
 LOCAL_ID_VARIABLE = "HELPERS_LOCAL_ID"  # the job id where there is no scheduler
+GPUS_VARIABLE = "HELPERS_GPUS"  # how many the job asked for in all
 END_TIME_VARIABLE = "HELPERS_END_TIME"  # seconds since the epoch; not set where there is no limit
 
 

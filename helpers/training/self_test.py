@@ -12,11 +12,11 @@ import torch.distributed as dist
 from torch import nn
 
 from helpers.errors import HelpersError
-from helpers.runtime.current import current_run
+from helpers.runtime.current import GPUS_VARIABLE, current_run
 from helpers.runtime.gpus.nvml import list_gpus
 from helpers.runtime.rank.thread_count import available_cpus
 from helpers.training.checkpoints.checkpointer import Checkpointer
-from helpers.training.devices.device import GPUS_VARIABLE, get_device
+from helpers.training.devices.device import get_device
 from helpers.training.devices.precision import autocast, precision
 from helpers.training.devices.threads import fix_threads
 from helpers.training.ranks.distributed import distributed

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NoReturn
 import psutil
 
 from helpers.runtime import stop
-from helpers.runtime.current import RUN_VARIABLE, Run, current_run
+from helpers.runtime.current import GPUS_VARIABLE, RUN_VARIABLE, Run, current_run
 from helpers.runtime.environment import set_where_unset
 from helpers.runtime.exit_code import SIGNAL_BASE, as_shell_code
 from helpers.runtime.mpi.rank import as_srun_would
@@ -168,7 +168,7 @@ def _environment(ranks: Ranks, description: Description, words: Sequence[str]) -
     ``MASTER_ADDR`` would be taken for one of many, and torchrun sets them for its own workers. The number of
     threads is left to a launcher too: how many processes will share the CPUs, only it knows.
     """
-    environment = {**os.environ, **as_srun_would(os.environ), "HELPERS_GPUS": str(description.gpus)}
+    environment = {**os.environ, **as_srun_would(os.environ), GPUS_VARIABLE: str(description.gpus)}
     places = ranks.as_environment()
     if not any(Path(word).name in _LAUNCHERS for word in words):
         environment |= limit_threads(environment | places, usable_cpus=len(available_cpus()), quota=read_quota())

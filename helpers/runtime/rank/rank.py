@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from helpers.runtime import stop, unfinished
 from helpers.runtime.attempt.aftermath import follows_from_stop
-from helpers.runtime.current import RUN_VARIABLE, Run, current_run
+from helpers.runtime.current import GPUS_VARIABLE, RUN_VARIABLE, Run, current_run
 from helpers.runtime.environment import set_where_unset
 from helpers.runtime.exit_code import SIGNAL_BASE
 from helpers.runtime.mpi import rank as mpi
@@ -61,7 +61,7 @@ def main() -> NoReturn:
     description = read_description(files)
     if description.share == GROUP:
         share_new_files()
-    os.environ["HELPERS_GPUS"] = str(description.gpus)
+    os.environ[GPUS_VARIABLE] = str(description.gpus)
     load_secrets(files)
     set_where_unset(description.variables)
     os.environ.update(limit_threads(os.environ, usable_cpus=len(available_cpus()), quota=read_quota()))

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from helpers.runtime.attempt.total_time import LEASED
+from helpers.runtime.current import END_TIME_VARIABLE
 from helpers.runtime.files import read_json, write_json
 from helpers.runtime.run.status import State, read_ledger
 from helpers.runtime.usage.few_steps import say_few_steps
@@ -139,7 +140,7 @@ def read_given(description: Description, environment: Mapping[str, str], *, begu
     """
     asked = description.resources
     cpus = int(asked["cpus"]) * description.processes if "cpus" in asked else _cpus_of_job(environment)
-    memory, end = asked.get("mem") or environment.get("SLURM_MEM_PER_NODE"), environment.get("HELPERS_END_TIME")
+    memory, end = asked.get("mem") or environment.get("SLURM_MEM_PER_NODE"), environment.get(END_TIME_VARIABLE)
     time_min = description.time_min
     if time_min is None and end and begun is not None:
         time_min = round((float(end) - begun) / 60)

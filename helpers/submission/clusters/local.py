@@ -188,7 +188,7 @@ def _is_running(job_id: str) -> bool:
         environment = process.environ() if process.status() != psutil.STATUS_ZOMBIE else {}
     except psutil.Error:
         return False
-    return environment.get("HELPERS_LOCAL_ID", job_id) == job_id and _looks_like_ours(process)
+    return environment.get(LOCAL_ID_VARIABLE, job_id) == job_id and _looks_like_ours(process)
 
 
 def _looks_like_ours(process: object) -> bool:

@@ -8,11 +8,10 @@ import sys
 import torch
 
 from helpers.errors import HelpersError
-from helpers.runtime.current import current_run
+from helpers.runtime.current import GPUS_VARIABLE, current_run
 from helpers.runtime.switch import read_switch
 from helpers.training.devices.wheel import check_wheel
 
-GPUS_VARIABLE = "HELPERS_GPUS"  # how many GPUs the job asked for in all, set by the runner
 ALLOW_CPU_VARIABLE = "HELPERS_ALLOW_CPU"  # "1": as if every call said allow_cpu=True
 
 _said_cpu = False
