@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from helpers.errors import HelpersError, InvalidRequest
+from helpers.errors import ClusterUnreachable, HelpersError, InvalidRequest
 from helpers.runtime.files import read_json, write_json
 from helpers.runtime.run.status import State
 
@@ -35,7 +35,11 @@ class Once:
         return file.with_name(f"{file.name}.job")
 
     def _take_up(self, pending: Path) -> Job[Any] | None:
-        """Return the job that was begun: as it runs, as it ended well, or resumed; None to begin anew."""
+        """Return the job that was begun: as it runs, as it ended well, or resumed; None to begin anew.
+
+        Raises:
+            ClusterUnreachable: If nobody tells how it stands: a second one beside it would be worse than none.
+        """
         from helpers.submission.jobs.again import resume
         from helpers.submission.jobs.attach import attach
 
@@ -48,6 +52,8 @@ class Once:
             if state is State.COMPLETED or not state.is_final:
                 return job
             return resume(known["folder"])
+        except ClusterUnreachable:
+            raise
         except HelpersError:  # the run is gone, or it has nothing to go on from
             return None
 

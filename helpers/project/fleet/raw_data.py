@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from helpers.runtime.raw_data.area import all_areas
 from helpers.runtime.raw_data.check import State, check
+from helpers.runtime.raw_data.manifest import SUFFIX
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,7 +17,7 @@ def raw_data_state(project: Path) -> str:
 
     Sizes and times are compared; of a file that was never read here, as in a fresh clone, only its size can be.
     """
-    if not any((project / "data").glob("*.manifest")):
+    if not any((project / "data").glob(f"*{SUFFIX}")):
         return "no manifest"
     reports = [check(area, read_at_most=0) for area in all_areas(project, None)]
     told = [state for state in State if state is not State.OK]

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from helpers import submit
-from helpers.errors import InvalidRequest
+from helpers.errors import ClusterUnreachable, InvalidRequest
 from helpers.project.once import Once, run_of
+from helpers.submission.jobs.glance import glance
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from helpers.testing import FakeSlurm
 
 
 def answer() -> int:
@@ -76,3 +79,14 @@ def test_a_file_that_names_no_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidRequest, match="names no run"):
         run_of(tmp_path / "x.json")
     assert run_of(tmp_path) == tmp_path
+
+
+def test_a_step_is_not_begun_twice_while_nobody_tells_how_its_job_stands(step: Path, fake_slurm: FakeSlurm) -> None:
+    """The job may well run: a second one beside it would cost as much again."""
+    job = submit(answer, cluster="slurm")
+    Once(step, asked="all").remember(job)
+    job.result(30)
+    (job.folder / "status.json").unlink()
+    glance.forget()
+    with fake_slurm.controller_down(), pytest.raises(ClusterUnreachable):
+        Once(step, asked="all")
