@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from helpers.config import find_project, working_directory
 from helpers.doctor.measured import measure
-from helpers.doctor.step import Step
+from helpers.doctor.step import Step, step_here
 from helpers.errors import HelpersError
 from helpers.project.environment.check import check_environment
 from helpers.project.environment.place import Place
@@ -31,7 +31,6 @@ from helpers.submission.submit import Executor
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from helpers.doctor.step import Verdict
 
 _DISTRIBUTIONS = {"helpers": "slurm-torch-helpers", "torch": "torch", "submitit": "submitit"}
 _FAULTS = {"foreign-helpers", "hidden-helpers"}  # what breaks every job; the rest breaks some
@@ -60,14 +59,14 @@ def look_at_environment() -> list[Step]:
     kind = "conda" if place.is_conda else "venv" if sys.prefix != sys.base_prefix else "the system's own"
     words = [f"Python {platform.python_version()} of {sys.prefix} ({kind})"]
     words += [f"{name} {version or 'is not installed'}" for name, version in versions.items()]
-    own = _step("environment", "fault" if missing else "ok", " · ".join(words), cure=_install(missing))
+    own = step_here("environment", "fault" if missing else "ok", " · ".join(words), cure=_install(missing))
     project = find_project(working_directory())
     try:
         cuda = read_dependencies(project).cuda if project is not None else ""
     except HelpersError as error:
         own, cuda = replace(own, verdict="fault", found=error.message, cure=error.hint), ""
     steps = [
-        _step("environment", "fault" if one.rule in _FAULTS else "warning", one.text, cure=one.cure)
+        step_here("environment", "fault" if one.rule in _FAULTS else "warning", one.text, cure=one.cure)
         for one in check_environment(place, cuda=cuda, project=project)
     ]
     return [replace(own, seconds=_since(begin)), *steps]
@@ -76,11 +75,11 @@ def look_at_environment() -> list[Step]:
 def look_at_slurm() -> list[Step]:
     """Say whether Slurm answers, how fast, and what it has; one ok where there is none."""
     if not slurm_is_configured():
-        return [_step("slurm", "ok", "there is none here: jobs run on this machine")]
+        return [step_here("slurm", "ok", "there is none here: jobs run on this machine")]
     try:
         check_configuration(os.environ.get("SLURM_CONF"))
     except HelpersError as error:
-        return [_step("slurm", "fault", error.message, cure=error.hint)]
+        return [step_here("slurm", "fault", error.message, cure=error.hint)]
     return [_ask_queue(), _ask_nodes(), _ask_accounting()]
 
 
@@ -117,7 +116,7 @@ def _ask_accounting() -> Step:
 
 def _no_accounting(words: str) -> Step:
     cure = "nothing must be done: endings are read from the run folder; of a job that leaves no word, less is known"
-    return _step("slurm: accounting", "warning", words, cure=cure)
+    return step_here("slurm: accounting", "warning", words, cure=cure)
 
 
 def _ask(name: str, command: Sequence[str]) -> Step:
@@ -128,20 +127,20 @@ def _ask(name: str, command: Sequence[str]) -> Step:
             command, env=without_filters(os.environ), capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
         )
     except FileNotFoundError:
-        return _step(
+        return step_here(
             name, "fault", f"{command[0]} is not on PATH", cure="module load slurm   (or the site's word for it)"
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        return _step(name, "fault", f"{command[0]} does not answer: {error}", cure="scontrol ping")
+        return step_here(name, "fault", f"{command[0]} does not answer: {error}", cure="scontrol ping")
     seconds = _since(begin)
     if done.returncode != 0:
         words = (done.stderr or done.stdout).strip().splitlines()
         found = f"{command[0]} fails: {words[-1] if words else f'exit code {done.returncode}'}"
-        return replace(_step(name, "fault", found, cure="scontrol ping"), seconds=seconds)
+        return replace(step_here(name, "fault", found, cure="scontrol ping"), seconds=seconds)
     if seconds > _SLOW_S:
-        slow = _step(name, "warning", done.stdout, cure="sdiag   shows what keeps the controller busy")
+        slow = step_here(name, "warning", done.stdout, cure="sdiag   shows what keeps the controller busy")
         return replace(slow, seconds=seconds)
-    return replace(_step(name, "ok", done.stdout), seconds=seconds)
+    return replace(step_here(name, "ok", done.stdout), seconds=seconds)
 
 
 def _measure_in_job(gpus: str, partition: str | None) -> list[Step]:
@@ -151,16 +150,16 @@ def _measure_in_job(gpus: str, partition: str | None) -> list[Step]:
         executor = Executor(gpus=gpus, processes=1, time=_JOB_MIN, partition=partition, name="doctor", requeue=False)
         job = executor.submit(measure)
     except HelpersError as error:
-        return [_step("job", "fault", error.message, cure=error.hint)]
+        return [step_here("job", "fault", error.message, cure=error.hint)]
     try:
         steps = job.result()
     except KeyboardInterrupt:
         job.cancel()
         raise
     except HelpersError as error:
-        return [replace(_step("job", "fault", error.message, cure=error.hint), seconds=_since(begin))]
+        return [replace(step_here("job", "fault", error.message, cure=error.hint), seconds=_since(begin))]
     found = f"{job.id} ran on {steps[0].where}: {job.folder}"
-    return [replace(_step("job", "ok", found), seconds=_since(begin)), *steps]
+    return [replace(step_here("job", "ok", found), seconds=_since(begin)), *steps]
 
 
 def _version(distribution: str) -> str:
@@ -176,7 +175,3 @@ def _install(missing: list[str]) -> str:
 
 def _since(begin: float) -> float:
     return round(time.perf_counter() - begin, 2)
-
-
-def _step(name: str, verdict: Verdict, found: str, *, cure: str = "") -> Step:
-    return Step(name=name, verdict=verdict, found=found, cure=cure, where=platform.node())

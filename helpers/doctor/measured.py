@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import signal
 import subprocess
 import sys
@@ -18,17 +17,16 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from helpers.doctor.step import Step
+from helpers.doctor.step import Step, step_here
 from helpers.errors import HelpersError
 from helpers.runtime.current import ATTEMPT_VARIABLE, GPUS_VARIABLE, RUN_VARIABLE
 from helpers.runtime.environment import without_scheduler_variables
 from helpers.runtime.rank.place import Ranks
-from helpers.submission.clusters.script import library_folder
+from helpers.submission.clusters.script import with_library
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from helpers.doctor.step import Verdict
 
 ALONE = ("device", "multiply", "training")
 TOGETHER = "all-reduce"
@@ -82,10 +80,10 @@ class _Process:
         lines = self.errors.read_text(encoding="utf-8", errors="replace").split("\n")
         words = next((f": {line.strip()}" for line in reversed(lines) if line.strip()), "")
         if self.hung:
-            return _step(name, "fault", f"nothing came of it in {_PATIENCE_S:.0f} s{words}", cure=_HUNG_CURE)
+            return step_here(name, "fault", f"nothing came of it in {_PATIENCE_S:.0f} s{words}", cure=_HUNG_CURE)
         code = self.process.returncode
         how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-        return _step(name, "fault", f"its process {how}{words}", cure=_DIED_CURE.format(name))
+        return step_here(name, "fault", f"its process {how}{words}", cure=_DIED_CURE.format(name))
 
 
 def measure() -> list[Step]:
@@ -118,8 +116,7 @@ def _take_together(folder: Path) -> Step:
 def _environment() -> dict[str, str]:
     """Return that of this process without what makes it one of several, or part of another run."""
     kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
-    path = [library_folder() or "", os.environ.get("PYTHONPATH", "")]
-    return {**without_scheduler_variables(os.environ), **kept, "PYTHONPATH": os.pathsep.join(filter(None, path))}
+    return with_library({**without_scheduler_variables(os.environ), **kept})
 
 
 def _take(name: str) -> Step:
@@ -128,14 +125,14 @@ def _take(name: str) -> Step:
     try:
         found = _function(name)()
     except HelpersError as error:
-        step = _step(name, "fault", error.message, cure=error.hint)
+        step = step_here(name, "fault", error.message, cure=error.hint)
     except ImportError as error:
-        step = _step(name, "fault", f"torch cannot be imported: {error}", cure='pip install "torch>=2.6"')
+        step = step_here(name, "fault", f"torch cannot be imported: {error}", cure='pip install "torch>=2.6"')
     except Exception as error:  # noqa: BLE001 -- whatever a driver or a library says is what is looked for
         words = f"{type(error).__name__}: {str(error).strip() or 'no words'}".splitlines()[0]
-        step = _step(name, "fault", words, cure=_DIED_CURE.format(name))
+        step = step_here(name, "fault", words, cure=_DIED_CURE.format(name))
     else:
-        step = _step(name, "ok", found)
+        step = step_here(name, "ok", found)
     return replace(step, seconds=round(time.perf_counter() - begin, 2))
 
 
@@ -149,10 +146,6 @@ def _function(name: str) -> Callable[[], str]:
         "training": self_test.train,
     }
     return functions[name]
-
-
-def _step(name: str, verdict: Verdict, found: str, *, cure: str = "") -> Step:
-    return Step(name=name, verdict=verdict, found=found, cure=cure, where=platform.node())
 
 
 def main(names: list[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from dataclasses import dataclass
 from typing import Literal
 
@@ -27,3 +28,8 @@ class Step:
     cure: str = ""
     seconds: float = 0.0
     where: str = ""
+
+
+def step_here(name: str, verdict: Verdict, found: str, *, cure: str = "") -> Step:
+    """Return a step that was taken on this machine; for the arguments see :class:`Step`."""
+    return Step(name=name, verdict=verdict, found=found, cure=cure, where=platform.node())

@@ -150,11 +150,9 @@ def named_environment(asked: Any) -> Surroundings:
 
 
 def _ask_version(python: Path) -> str:
-    from helpers.submission.clusters.script import library_folder
+    from helpers.submission.clusters.script import with_library
 
-    environment, folder = without_scheduler_variables(os.environ), library_folder()
-    if folder is not None:
-        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [folder, environment.get("PYTHONPATH", "")]))
+    environment = with_library(without_scheduler_variables(os.environ))
     command = [str(python), "-P", "-c", _PROBE]
     try:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
@@ -197,15 +195,14 @@ def _find(asked: str) -> Path:
     return known[asked]
 
 
-def conda_environments(environment: Mapping[str, str] | None = None) -> dict[str, Path]:
+def conda_environments(environment: Mapping[str, str] = os.environ) -> dict[str, Path]:
     """Return the conda environments of this user by name, by what conda writes down; conda is not asked."""
-    variables = os.environ if environment is None else environment
-    folders = [Path(text) for text in variables.get("CONDA_ENVS_PATH", "").split(os.pathsep) if text]
-    roots = [variables.get("MAMBA_ROOT_PREFIX"), variables.get("CONDA_ROOT")]
-    if variables.get("CONDA_EXE"):
-        roots.append(str(Path(variables["CONDA_EXE"]).parent.parent))
+    folders = [Path(text) for text in environment.get("CONDA_ENVS_PATH", "").split(os.pathsep) if text]
+    roots = [environment.get("MAMBA_ROOT_PREFIX"), environment.get("CONDA_ROOT")]
+    if environment.get("CONDA_EXE"):
+        roots.append(str(Path(environment["CONDA_EXE"]).parent.parent))
     folders += [Path(root) / "envs" for root in roots if root]
-    home = Path(variables.get("HOME", "~")).expanduser()
+    home = Path(environment.get("HOME", "~")).expanduser()
     found = {entry.name: entry for folder in folders for entry in _environments_in(folder)}
     try:
         lines = (home / ".conda" / "environments.txt").read_text(encoding="utf-8").splitlines()

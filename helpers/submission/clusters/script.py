@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import re
 import shlex
 import sysconfig
@@ -17,7 +18,7 @@ from helpers.runtime.stop import STOP_SIGNALS
 from helpers.submission.surroundings import rank_module
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from helpers.runtime.run.folder import RunFolder
     from helpers.submission.resources.resources import Resources
@@ -220,10 +221,19 @@ def library_folder() -> str | None:
 
     parent = Path(helpers.__file__).parent.parent
     installed = {Path(sysconfig.get_path(name)) for name in ("purelib", "platlib")}
-    return None if parent in installed or _is_editable() else str(parent)
+    return None if parent in installed or _is_installed() else str(parent)
 
 
-def _is_editable() -> bool:
+def with_library(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment in which another Python finds this library, as the batch script makes it."""
+    folder = library_folder()
+    if folder is None:
+        return dict(environment)
+    return {**environment, "PYTHONPATH": os.pathsep.join(filter(None, [folder, environment.get("PYTHONPATH", "")]))}
+
+
+def _is_installed() -> bool:
+    """Say whether this Python has the library's distribution, be it in editable mode."""
     from importlib.metadata import PackageNotFoundError, distribution
 
     try:

@@ -11,6 +11,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from hashlib import blake2b
 from pathlib import Path
@@ -157,29 +158,32 @@ def _ask(parts: list[bytes], description: Description, *, said: str) -> dict[str
         "source": description.source,
         "sizes": [len(part) for part in parts],
     }
-    process = subprocess.Popen(
-        [*description.rank_words[:-1], "helpers.runtime.rank.trial"],
-        cwd=description.directory,
-        env=_environment(Path(description.directory)),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
     given = json.dumps(header).encode() + b"\n" + b"".join(parts)
-    try:
-        printed, errors = _communicate(process, given, said)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.communicate()
-        print(
-            f"helpers: {said} took more than {TIME_LIMIT_S:.0f} s and was given up; the job is submitted unchecked",
-            file=sys.stderr,
-        )
-        return None
+    with (
+        tempfile.TemporaryFile() as errors,  # no pipe: what a module starts on import may hold it longer than the trial
+        subprocess.Popen(
+            [*description.rank_words[:-1], "helpers.runtime.rank.trial"],
+            cwd=description.directory,
+            env=_environment(Path(description.directory)),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+        ) as process,
+    ):
+        try:
+            printed = _communicate(process, given, said)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            print(
+                f"helpers: {said} took more than {TIME_LIMIT_S:.0f} s and was given up; the job is submitted unchecked",
+                file=sys.stderr,
+            )
+            return None
+        errors.seek(0)
+        words = errors.read().decode(errors="replace").strip().splitlines()[-1:]
     try:
         answer: dict[str, Any] = json.loads(printed)
     except ValueError:
-        words = errors.decode(errors="replace").strip().splitlines()[-1:]
         if description.container:
             raise InvalidRequest(
                 f"Nothing can be run in the container {description.container}: {' '.join(words)}",
@@ -195,23 +199,20 @@ def _ask(parts: list[bytes], description: Description, *, said: str) -> dict[str
     return answer
 
 
-def _communicate(process: subprocess.Popen[bytes], given: bytes, said: str) -> tuple[bytes, bytes]:
+def _communicate(process: subprocess.Popen[bytes], given: bytes, said: str) -> bytes:
     try:
-        return process.communicate(given, timeout=min(_SAID_AFTER_S, TIME_LIMIT_S))
+        return process.communicate(given, timeout=min(_SAID_AFTER_S, TIME_LIMIT_S))[0]
     except subprocess.TimeoutExpired:
         print(f"helpers: {said} takes longer than usual; it is given up after {TIME_LIMIT_S:.0f} s", file=sys.stderr)
-        return process.communicate(timeout=max(TIME_LIMIT_S - _SAID_AFTER_S, 0.0))
+        return process.communicate(timeout=max(TIME_LIMIT_S - _SAID_AFTER_S, 0.0))[0]
 
 
 def _environment(directory: Path) -> dict[str, str]:
     """Return the job's environment, with this library importable as the batch script makes it."""
-    import helpers
+    from helpers.submission.clusters.script import with_library
 
-    environment = {**read_secrets(find_project(directory) or directory), **without_scheduler_variables(os.environ)}
-    own = str(Path(helpers.__file__).parent.parent)
-    if own not in (path for path in sys.path if "site-packages" in path):
-        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [own, environment.get("PYTHONPATH", "")]))
-    return environment
+    secrets = read_secrets(find_project(directory) or directory)
+    return with_library({**secrets, **without_scheduler_variables(os.environ)})
 
 
 def _refusal(

@@ -324,3 +324,21 @@ def test_the_clean_interpreter_is_in_no_job(project: Path, monkeypatch: pytest.M
     monkeypatch.setenv("COLOUR", "ash grey")
     environment = preflight._environment(project)
     assert ("SLURM_JOB_ID" in environment, environment["COLOUR"]) == (False, os.environ["COLOUR"])
+
+
+def test_what_a_module_starts_on_import_holds_up_no_answer(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A server that outlives the trial has its stderr: nobody may wait for that to close."""
+    monkeypatch.syspath_prepend(str(project))
+    monkeypatch.setattr(preflight, "TIME_LIMIT_S", 10.0)
+    write_module(project, "serving_module", "def train():\n    return 1\n")
+    import serving_module  # type: ignore[import-not-found]  # made above
+
+    write_module(
+        project,
+        "serving_module",
+        "import subprocess\nsubprocess.Popen(['sleep', '30'])\ndef train():\n    return 1\n",
+    )
+    assert submit(serving_module.train, cluster="local").result(PATIENCE_S) == 1
+    assert "unchecked" not in capfd.readouterr().err
