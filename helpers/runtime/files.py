@@ -57,6 +57,17 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+def read_end(path: Path, size: int) -> str:
+    """Return the last ``size`` bytes of a text file, or all of a smaller one, without reading the rest.
+
+    Raises:
+        OSError: If it cannot be read.
+    """
+    with path.open("rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - size))
+        return file.read(size).decode(errors="replace")
+
+
 def known_fields(kind: type[DataclassInstance], record: Mapping[str, Any]) -> dict[str, Any]:
     """Return what ``kind`` has fields for: a newer version of this library may have written more."""
     names = {field.name for field in dataclasses.fields(kind)}

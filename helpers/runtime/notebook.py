@@ -14,7 +14,7 @@ import sys
 from typing import NoReturn
 
 from helpers.runtime.current import current_run
-from helpers.runtime.files import write_whole
+from helpers.runtime.run.folder import write_private
 
 _APPLICATIONS = ("jupyterlab", "notebook")
 
@@ -31,7 +31,7 @@ def main() -> NoReturn:
         sys.exit("helpers.runtime.notebook is started by helpers notebook, where jupyterlab is installed.")
     node, port, token = socket.gethostname(), _free_port(), secrets.token_hex(24)
     where = {"node": node, "port": port, "token": token, "attempt": run.attempt}
-    write_whole(run.files.private / "notebook.json", json.dumps(where).encode(), mode=0o600)
+    write_private(run.files.private / "notebook.json", json.dumps(where).encode())
     host = "127.0.0.1" if "SLURM_JOB_ID" not in os.environ else node
     command = [sys.executable, "-m", module, "--no-browser", f"--ip={host}", f"--port={port}"]
     command += ["--ServerApp.port_retries=0", *(["--allow-root"] if os.geteuid() == 0 else []), *sys.argv[1:]]

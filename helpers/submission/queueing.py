@@ -6,7 +6,7 @@ import shutil
 import sys
 from typing import TYPE_CHECKING, Any
 
-from helpers.errors import ClusterUnreachable, Rejected
+from helpers.errors import ClusterUnreachable, InvalidRequest, Rejected
 from helpers.runtime.run.status import record_attempt
 from helpers.submission.clusters.setup_lines import check_syntax
 from helpers.submission.jobs.array import watch_array
@@ -44,8 +44,16 @@ def queue(plan: Plan, script: str, cluster: Cluster) -> Job[Any] | JobArray[Any]
     Raises:
         Rejected: If Slurm refuses it; nothing is left of it then.
         ClusterUnreachable: If Slurm does not answer.
+        InvalidRequest: If the run folder cannot be written; nothing is left of it then, either.
     """
-    plan.write(script)
+    try:
+        plan.write(script)
+    except OSError as error:
+        shutil.rmtree(plan.run.path, ignore_errors=True)
+        raise InvalidRequest(
+            f"The run folder {plan.run.path} cannot be written: {error.strerror or error}.",
+            hint=f"df -h {plan.run.path.parent}; HELPERS_RUNS=/a/folder/with/room keeps runs elsewhere",
+        ) from error
     try:
         parts = _queue(plan, cluster)
     except (Rejected, ClusterUnreachable):

@@ -33,7 +33,7 @@ from helpers.runtime.attempt.resumption import (
     why_not_again,
 )
 from helpers.runtime.exit_code import SIGNAL_BASE
-from helpers.runtime.files import read_json
+from helpers.runtime.files import read_end, read_json
 from helpers.runtime.run.outcome import Kind, Outcome, read_outcome
 from helpers.runtime.run.status import (
     Ending,
@@ -56,6 +56,7 @@ _JOB_CANCELLED = re.compile(r"\*\*\* JOB \S+ ON \S+ CANCELLED AT \S+( DUE TO TIM
 _TAKEN_BACK = "Job is pending execution"
 """What ``srun`` says where the job was preempted after its script had begun, and waits in the queue already."""
 _SIGNAL_MARGIN_S = 60  # Slurm may send the warning signal up to 60 s early
+_TAIL_BYTES = 65536
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -275,10 +276,10 @@ def _no_container(run: RunFolder, attempt: int, description: Description, conclu
     return replace(conclusion, ending=replace(conclusion.ending, cause="container", detail=detail))
 
 
-def _tail(run: RunFolder, size: int = 65536) -> str:
+def _tail(run: RunFolder) -> str:
     """Return the end of the batch log: what the scheduler said of this attempt."""
     try:
-        text = run.batch_log.read_bytes()[-size:].decode(errors="replace")
+        text = read_end(run.batch_log, _TAIL_BYTES)
     except FileNotFoundError:
         return ""
     _, _, since = text.rpartition(ATTEMPT_LINE)

@@ -9,6 +9,8 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from helpers.runtime.duration import read_duration
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -63,19 +65,10 @@ def end_time(job: str, *, told: float | None = None) -> float | None:
     if not text:
         return told
     start, limit, end = [*text.split(), "", ""][:3]
-    limit_s = _seconds(limit)
+    limit_s = read_duration(limit)
     if limit_s is None or not (start.isdigit() and end.isdigit()):
         return None
     return float(end) if told is None else max(float(end), min(told, float(start) + limit_s))
-
-
-def _seconds(limit: str) -> int | None:
-    """Read ``[days-][hours:]minutes:seconds``; None for ``UNLIMITED`` and other words."""
-    match = re.fullmatch(r"(?:(?:(\d+)-)?(\d+):)?(\d+):(\d+)", limit)
-    if match is None:
-        return None
-    days, hours, minutes, seconds = (int(number or 0) for number in match.groups())
-    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
 
 
 def shorten(job: str, minutes: int) -> bool:

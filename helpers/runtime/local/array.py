@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from helpers.runtime import stop
 from helpers.runtime.current import LOCAL_ID_VARIABLE
+from helpers.runtime.rank.thread_count import available_cpus
 from helpers.runtime.run.description import Description, read_description
 from helpers.runtime.run.element import describe_element, element_folder, make_element
 from helpers.runtime.run.folder import RunFolder
@@ -51,8 +52,7 @@ def main() -> NoReturn:
 
 def _at_a_time(description: Description) -> int:
     """Return how many elements may run at once: what was asked for, else as many as there are CPUs for."""
-    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return description.max_running or max(1, cpus // description.processes)
+    return description.max_running or max(1, len(available_cpus()) // description.processes)
 
 
 def _not_cancelled(array: RunFolder, description: Description) -> Iterator[int]:

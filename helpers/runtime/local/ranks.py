@@ -138,9 +138,9 @@ class _Ranks:
         left = run.time_left()
         if left is None:
             return
-        if left <= description.warning_s and description.warning_signal and not self._warned:
+        number = description.warning_number
+        if left <= description.warning_s and number is not None and not self._warned:
             self._warned = True
-            number = getattr(signal, description.warning_signal, stop.WARNING_SIGNAL)
             for process in self.processes:
                 if process.poll() is None:
                     process.send_signal(number)
@@ -183,7 +183,8 @@ def _start_rank(rank: int, description: Description, logs: Path, kept: list[int]
         world_size=description.processes,
         local_world_size=description.processes,
     )
-    more = [getattr(signal, description.warning_signal)] if description.command and description.warning_signal else []
+    warning = description.warning_number if description.command else None
+    more = [] if warning is None else [warning]
     with _open(logs / f"{rank}.out") as out, _open(logs / f"{rank}.err") as err:
         return subprocess.Popen(
             description.rank_words,

@@ -38,15 +38,20 @@ def as_srun_would(environment: Mapping[str, str]) -> dict[str, str]:
     return {"SLURM_PROCID": environment[_RANK], "SLURM_LOCALID": environment["OMPI_COMM_WORLD_LOCAL_RANK"]}
 
 
+def has_begun() -> bool:
+    """Say whether this process is in MPI: it has begun it, and not ended it."""
+    module = sys.modules.get("mpi4py.MPI")
+    return module is not None and module.Is_initialized() and not module.Is_finalized()
+
+
 def finalize() -> None:
     """End MPI where the function has begun it: a rank that leaves without that is to ``mpirun`` one that has died.
 
     It waits for the other ranks, for at most a minute: this one has reported how it ended.
     """
-    module = sys.modules.get("mpi4py.MPI")
-    if module is None or not module.Is_initialized() or module.Is_finalized():
+    if not has_begun():
         return
     patience = threading.Timer(_FINALIZE_S, os._exit, args=(0,))
     patience.daemon = True
     patience.start()
-    module.Finalize()
+    sys.modules["mpi4py.MPI"].Finalize()

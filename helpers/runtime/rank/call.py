@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import io
 import marshal
@@ -13,14 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from helpers.runtime.files import write_whole
 from helpers.runtime.run.element import array_of
-from helpers.runtime.run.folder import RunFolder, read_private
+from helpers.runtime.run.folder import RunFolder, read_private, write_private
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-_PRIVATE_FILE = 0o600
 
 
 @dataclass(frozen=True)
@@ -79,7 +77,7 @@ class Calls:
 
 def write_calls(array: RunFolder, calls: Calls) -> None:
     """Write the calls of an array, readable by the owner alone."""
-    write_whole(array.calls, pickle.dumps(calls), mode=_PRIVATE_FILE, durable=False)
+    write_private(array.calls, pickle.dumps(calls), durable=False)
 
 
 def dump_call(call: Call) -> bytes:
@@ -92,13 +90,13 @@ def dump_call(call: Call) -> bytes:
 
 def write_call(run: RunFolder, data: bytes, *, durable: bool = True) -> None:
     """Write the pickled call, readable by the owner alone."""
-    write_whole(run.call, data, mode=_PRIVATE_FILE, durable=durable)
+    write_private(run.call, data, durable=durable)
 
 
 def keep_first_call(run: RunFolder) -> None:
     """Put the call as it was submitted aside, before another takes its place: a rerun begins with it."""
     if run.call.exists() and not run.first_call.exists():
-        write_whole(run.first_call, run.call.read_bytes(), mode=_PRIVATE_FILE)
+        write_private(run.first_call, run.call.read_bytes())
 
 
 def load_call(run: RunFolder) -> Call:
@@ -124,7 +122,7 @@ def save_result(run: RunFolder, rank: int, value: Any) -> None:
     """
     data = _dumps(value)
     try:
-        write_whole(run.result(rank), data, mode=_PRIVATE_FILE)
+        write_private(run.result(rank), data)
     except OSError as error:
         raise NotWritten(error.errno, error.strerror, str(run.result(rank))) from error
 
@@ -145,7 +143,8 @@ def save_exception(run: RunFolder, attempt: int, rank: int, error: BaseException
         pickle.loads(data)
     except Exception:  # noqa: BLE001 -- pickling runs the user's code
         return
-    write_whole(run.exception(attempt, rank), data, mode=_PRIVATE_FILE)
+    with contextlib.suppress(OSError):  # it may hold a batch, and the outcome still have room
+        write_private(run.exception(attempt, rank), data)
 
 
 def load_exception(run: RunFolder, attempt: int, rank: int) -> BaseException | None:

@@ -7,7 +7,6 @@ rank 0's answer is safe.
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 import time
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from helpers.runtime import stop
 from helpers.runtime.rank.call import Call, dump_call, keep_first_call, write_call
+from helpers.runtime.rank.ending import end_now
 from helpers.runtime.run.outcome import Kind, outcome_now
 
 if TYPE_CHECKING:
@@ -48,6 +48,4 @@ def _serve(call: Call, run: Run) -> None:
     while not run.attempt_files.requeue_mark.exists():
         time.sleep(_POLL_S)
     outcome_now(Kind.LEFT).write(run.attempt_files.outcome(run.rank))
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(0)
+    end_now(0)

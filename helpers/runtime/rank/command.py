@@ -157,8 +157,8 @@ def main() -> NoReturn:
 
 def _stop_signals(description: Description) -> tuple[int, ...]:
     """Return what asks the program to stop: SIGTERM, and the warning where one was asked for."""
-    asked = getattr(signal, f"SIG{description.warning_signal.removeprefix('SIG')}", None)
-    return (signal.SIGTERM, asked) if asked else (signal.SIGTERM,)
+    asked = description.warning_number
+    return (signal.SIGTERM,) if asked is None else (signal.SIGTERM, asked)
 
 
 def _environment(ranks: Ranks, description: Description, words: Sequence[str]) -> dict[str, str]:

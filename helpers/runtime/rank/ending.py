@@ -19,6 +19,7 @@ import threading
 from typing import TYPE_CHECKING, NoReturn
 
 from helpers.runtime import stop
+from helpers.runtime.mpi import rank as mpi
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,7 +65,7 @@ def end_as_python_does(exit_code: int) -> NoReturn:
     exit_in_time(exit_code, within_s=THREADS_S + handlers_s + _INTERPRETER_S)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # torch's raises for each worker that is killed here
     end_workers()
-    if stop.stop_requested() or (exit_code and _mpi_has_begun()):
+    if stop.stop_requested() or (exit_code and mpi.has_begun()):
         _allow_handlers(handlers_s)
         atexit._run_exitfuncs()  # noqa: SLF001 -- what Python calls at its end
         _flush_files()
@@ -167,8 +168,3 @@ def _flush_files() -> None:
         if kind is io.TextIOWrapper or kind is io.BufferedWriter or kind is io.BufferedRandom:
             with contextlib.suppress(Exception):
                 one.flush()
-
-
-def _mpi_has_begun() -> bool:
-    module = sys.modules.get("mpi4py.MPI")
-    return module is not None and module.Is_initialized() and not module.Is_finalized()

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _SHARED_S = 60
 _MOST_NAMED = 20
+_FEW = 3  # in a sentence
 _SHARED_FILE = "raw-data.json"
 
 
@@ -57,9 +58,8 @@ def why_refused(record: Mapping[str, Any] | None) -> str:
     if record is None or record["state"] == "ok":
         return ""
     named = [line for area in record["manifests"].values() for line in area["wrong"]]
-    return f"raw data is not as declared: {'; '.join(named[:3]) or record['state']}" + (
-        f"; and {len(named) - 3} more" if len(named) > 3 else ""  # noqa: PLR2004 -- as many as are named
-    )
+    more = f"; and {len(named) - _FEW} more" if len(named) > _FEW else ""
+    return f"raw data is not as declared: {'; '.join(named[:_FEW]) or record['state']}{more}"
 
 
 def _read_shared(file: Path | None) -> dict[str, Any] | None:

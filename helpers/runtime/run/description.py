@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import signal
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -91,6 +92,11 @@ class Description:
     inside: list[str] = field(default_factory=list)
     rank_words: list[str] = field(default_factory=list)
     mpi: str = ""
+
+    @property
+    def warning_number(self) -> int | None:
+        """The number of the signal that tells the job that its time is nearly over; None for nothing."""
+        return signal.Signals[self.warning_signal] if self.warning_signal else None
 
     @property
     def call(self) -> str:

@@ -25,12 +25,14 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from helpers.errors import InvalidRequest
+from helpers.runtime.files import write_whole
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
 _FOR_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+_PRIVATE_FILE = 0o600
 
 
 def new_run_id() -> str:
@@ -156,6 +158,11 @@ class RunFolder:
         """The file that says that a stop is a cancel: there is nothing to go on with."""
         return self.path / "cancelled"
 
+    @property
+    def resume_mark(self) -> Path:
+        """The file that exists while somebody takes the run up again."""
+        return self.path / "resuming"
+
     def attempt(self, number: int) -> AttemptFolder:
         """Return the files of attempt ``number``, counted from 0."""
         return AttemptFolder(self.path / "attempts" / str(number))
@@ -206,6 +213,15 @@ def check_private(folder: Path) -> None:
         PermissionError: Naming the owner or the mode that is wrong; for a link, which leads who knows where.
     """
     _check_owner(folder, folder.lstat())
+
+
+def write_private(path: Path, data: bytes, *, durable: bool = True) -> None:
+    """Write a file in ``private/``, whole or not at all, readable by the owner alone.
+
+    Raises:
+        OSError: If the disk does not take it; no file is left then.
+    """
+    write_whole(path, data, mode=_PRIVATE_FILE, durable=durable)
 
 
 def read_private(path: Path) -> bytes:

@@ -6,9 +6,8 @@ import json
 import os
 from typing import TYPE_CHECKING
 
-from helpers.runtime.files import write_whole
 from helpers.runtime.run.element import array_of
-from helpers.runtime.run.folder import read_private
+from helpers.runtime.run.folder import read_private, write_private
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,13 +15,11 @@ if TYPE_CHECKING:
 
     from helpers.runtime.run.folder import RunFolder
 
-_PRIVATE_FILE = 0o600
-
 
 def write_secrets(run: RunFolder, secrets: Mapping[str, str]) -> None:
     """Write the variables that the ranks are to have; nothing where there are none."""
     if secrets:
-        write_whole(_file(run), json.dumps(dict(secrets)).encode(), mode=_PRIVATE_FILE, durable=False)
+        write_private(_file(run), json.dumps(dict(secrets)).encode(), durable=False)
 
 
 def load_secrets(run: RunFolder) -> None:

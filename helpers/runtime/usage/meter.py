@@ -87,8 +87,9 @@ class UsageMeter:
     def _look_at_gpus(self) -> None:
         """Ask the driver, outside the lock: it may take its time. Where there is none, or it is broken, nothing is."""
         with contextlib.suppress(HelpersError, ImportError):
-            for gpu in usable_gpus(os.environ):
-                if gpu.used_mb is not None:
+            seen = [gpu for gpu in usable_gpus(os.environ) if gpu.used_mb is not None]
+            with self._lock:
+                for gpu in seen:
                     self._gpus.setdefault(gpu.uuid, _Gpu(gpu.name)).add(gpu)
 
     def _look(self) -> None:

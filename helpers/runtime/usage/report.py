@@ -17,7 +17,7 @@ from helpers.runtime.files import read_json, write_json
 from helpers.runtime.run.status import State, read_ledger
 from helpers.runtime.usage.few_steps import say_few_steps
 from helpers.runtime.usage.peak_memory import peak_on_this_node
-from helpers.runtime.usage.words import memory_words, span_words, time_words
+from helpers.runtime.usage.words import count_words, memory_words, span_words, time_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,10 +58,12 @@ class Given:
 
     def line(self) -> str:
         """Return the words after ``asked:``."""
-        parts = [_count(self.processes, "process", "processes") if self.cpus is None else _count(self.cpus, "CPU")]
+        parts = [
+            count_words(self.processes, "process", "processes") if self.cpus is None else count_words(self.cpus, "CPU")
+        ]
         if self.mem_mb is not None:
             parts.append(memory_words(self.mem_mb) + (f" on each of {self.nodes} nodes" if self.nodes > 1 else ""))
-        parts += [_count(self.gpus, "GPU")] if self.gpus else []
+        parts += [count_words(self.gpus, "GPU")] if self.gpus else []
         parts += [time_words(self.time_min)] if self.time_min is not None else []
         return " · ".join(parts)
 
@@ -236,7 +238,3 @@ def _memory_mb(text: str | None) -> int | None:
 def _rounded_up_mb(size_mb: float) -> int:
     unit = _GIB_MB if size_mb > _GIB_MB else _LEAST_MB
     return math.ceil(size_mb / unit) * unit
-
-
-def _count(number: int, word: str, plural: str | None = None) -> str:
-    return f"{number} {word if number == 1 else plural or word + 's'}"

@@ -15,6 +15,11 @@ def time_words(minutes: int) -> str:
     return f"{minutes // _HOUR_MIN}h" if minutes and minutes % _HOUR_MIN == 0 else f"{minutes}min"
 
 
+def count_words(number: int, word: str, plural: str | None = None) -> str:
+    """Write a number with what is counted: ``1 node``, ``2 processes``."""
+    return f"{number} {word if number == 1 else plural or word + 's'}"
+
+
 def span_words(seconds: float) -> str:
     """Write a duration for people: ``12s``, ``3min``, ``1h12``."""
     minutes = int(seconds) // 60

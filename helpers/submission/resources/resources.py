@@ -6,6 +6,8 @@ import signal
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from helpers.errors import InvalidRequest
+from helpers.runtime.usage.words import count_words
 from helpers.submission.resources.amounts import duration_text, memory_text
 
 if TYPE_CHECKING:
@@ -70,12 +72,21 @@ class Resources:
 
     @property
     def warning_signal(self) -> str:
-        """The signal that tells the job of it, such as ``"SIGUSR2"``; empty for none."""
+        """The signal that tells the job of it, such as ``"SIGUSR2"``; empty for none.
+
+        Raises:
+            InvalidRequest: If there is no such signal.
+        """
         asked = self.slurm.get("signal", "USR2")
         name = str(asked or "").partition("@")[0].rpartition(":")[2].strip().upper().removeprefix("SIG")
-        if name.isdecimal() and int(name) in signal.valid_signals():
-            return signal.Signals(int(name)).name
-        return f"SIG{name}" if name else ""
+        if not name:
+            return ""
+        try:
+            return (signal.Signals(int(name)) if name.isdecimal() else signal.Signals[f"SIG{name}"]).name
+        except (KeyError, ValueError):
+            raise InvalidRequest(
+                f"slurm={{'signal': …}} names a signal; got {asked!r}.", hint='slurm={"signal": "USR1@120"}'
+            ) from None
 
     @property
     def asked_for(self) -> dict[str, str]:
@@ -95,13 +106,13 @@ class Resources:
 
     def sentence(self) -> str:
         """Say in one line what is asked for."""
-        parts = [self.partition or "default partition", _count(self.nodes, "node")]
-        parts[-1] += f" × {_count(self.processes_per_node, 'process', 'processes')}"
+        parts = [self.partition or "default partition", count_words(self.nodes, "node")]
+        parts[-1] += f" × {count_words(self.processes_per_node, 'process', 'processes')}"
         if self.gpus.count:
             kind = f" {self.gpus.kind}" if self.gpus.kind else ""
             parts.append(f"{self.gpus.count}{kind} GPU{'s' if self.gpus.count > 1 else ''}")
         if self.cpus:
-            parts.append(f"{_count(self.cpus, 'CPU')} each")
+            parts.append(f"{count_words(self.cpus, 'CPU')} each")
         if self.mem_mb:
             parts.append(memory_text(self.mem_mb))
         parts.append(self._time())
@@ -114,7 +125,3 @@ class Resources:
         if self.time_min is not None:
             return duration_text(self.time_min)
         return f"{duration_text(self.default_time_min)} (its default)" if self.default_time_min else "its time limit"
-
-
-def _count(number: int, word: str, plural: str | None = None) -> str:
-    return f"{number} {word if number == 1 else plural or word + 's'}"

@@ -89,7 +89,8 @@ class TestEndings:
 
     def test_what_a_program_leaves_behind_does_not_outlive_it(self, project: Path) -> None:
         """C16: on a cluster it would hold the allocation, on this machine the GPU."""
-        job = here("sh", "-c", "sleep 600 & echo $! > child")
+        until_it_is_sleep = 'until [ "$(cat /proc/$!/comm)" = sleep ]; do :; done'  # a fork of the shell at first
+        job = here("sh", "-c", f"sleep 600 & echo $! > child; {until_it_is_sleep}")
         assert job.result(PATIENCE_S) == 0
         assert not psutil.pid_exists(int((project / "child").read_text()))
         assert "ended with it: sleep" in job.logs(rank=0)
@@ -236,6 +237,13 @@ def test_a_signal_that_was_asked_for_is_in_the_script(capsys: pytest.CaptureFixt
     """By sbatch's own notation."""
     submit_command(["true"], cluster="slurm", slurm={"signal": "USR1@120"}, dry_run=True)
     assert "#SBATCH --signal=USR1@120\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("asked", ["FOO@60", "4000@60"])
+def test_a_signal_that_there_is_not_is_refused(asked: str) -> None:
+    """On this machine it ended the supervisor, and the job was lost."""
+    with pytest.raises(InvalidRequest, match=rf"names a signal; got '{asked}'"):
+        submit_command(["true"], cluster="local", slurm={"signal": asked})
 
 
 def test_the_description_holds_the_words() -> None:
