@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from helpers.errors import InvalidRequest
@@ -13,12 +13,12 @@ Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 """The positional and the keyword arguments of one call."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class call:  # noqa: N801 -- it is used like a function: call(lr=0.1)
     """The arguments of one call: ``call(config, seed=3)``."""
 
     args: tuple[Any, ...]
-    kwargs: dict[str, Any] = field(default_factory=dict)
+    kwargs: dict[str, Any]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         object.__setattr__(self, "args", args)

@@ -23,6 +23,8 @@ from helpers.submission.clusters.slurm_queue import Observation
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    import psutil
+
     from helpers.runtime.gpus.ticket import Ticket
     from helpers.runtime.run.folder import RunFolder
     from helpers.submission.resources.request import Request
@@ -186,18 +188,13 @@ def _is_running(job_id: str) -> bool:
     try:
         process = psutil.Process(pid)
         environment = process.environ() if process.status() != psutil.STATUS_ZOMBIE else {}
+        return environment.get(LOCAL_ID_VARIABLE, job_id) == job_id and _is_ours(process)
     except psutil.Error:
         return False
-    return environment.get(LOCAL_ID_VARIABLE, job_id) == job_id and _looks_like_ours(process)
 
 
-def _looks_like_ours(process: object) -> bool:
-    import psutil
-
-    try:
-        command = " ".join(process.cmdline())  # type: ignore[attr-defined]
-    except psutil.Error:
-        return False
+def _is_ours(process: psutil.Process) -> bool:
+    command = " ".join(process.cmdline())
     return "submission.sh" in command or "helpers.runtime.local." in command
 
 

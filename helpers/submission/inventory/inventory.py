@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, field
 
+from helpers.runtime.duration import read_duration
 from helpers.submission.clusters.slurm_queue import ask_slurm
 from helpers.submission.resources.amounts import is_mig
 
@@ -224,11 +226,8 @@ def read_gres(text: str) -> dict[str, int]:
 
 def _minutes(text: str) -> int | None:
     """Read ``7-00:00:00``, ``30:00``, ``infinite``, ``n/a``."""
-    match = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", text)
-    if match is None:
-        return None
-    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
-    return days * 1440 + hours * 60 + minutes + (seconds > 0)
+    seconds = read_duration(text)
+    return None if seconds is None else math.ceil(seconds / 60)
 
 
 def _number(text: str) -> int | None:

@@ -183,7 +183,7 @@ def _copy(old: RunFolder, new: RunFolder, description: Description) -> None:
 @contextlib.contextmanager
 def _alone(run: RunFolder) -> Iterator[None]:
     """Let one caller at a time take a run up."""
-    mark = run.path / "resuming"
+    mark = run.resume_mark
     try:
         os.close(os.open(mark, os.O_CREAT | os.O_EXCL))
     except FileExistsError:

@@ -185,7 +185,7 @@ def parse_size(text: str) -> int:
 def _state(folder: Path) -> State | None:
     """Return how a run has ended, by its own word; None where it has not, or that is not known."""
     run = RunFolder(folder)
-    if (run.path / "resuming").exists():
+    if run.resume_mark.exists():
         return None
     description = _description(folder)
     if description is None:

@@ -11,6 +11,7 @@ from helpers.errors import JobFacts
 from helpers.runtime.attempt.attempt import ended_from_outside
 from helpers.runtime.attempt.death import signal_name
 from helpers.runtime.attempt.dependencies import failed_dependency
+from helpers.runtime.files import read_end
 from helpers.runtime.rank.call import load_exception
 from helpers.runtime.run.element import array_of
 from helpers.runtime.run.outcome import read_outcome
@@ -148,8 +149,4 @@ def _log_of(run: RunFolder, attempt: int, rank: int | None) -> Path | None:
 
 def tail(path: Path, lines: int = _TAIL_LINES) -> str:
     """Return the last lines of a log, without reading the whole of it."""
-    with path.open("rb") as file:
-        size = file.seek(0, 2)
-        file.seek(max(0, size - _TAIL_BYTES))
-        text = file.read().decode(errors="replace")
-    return "\n".join(text.replace("\r", "\n").splitlines()[-lines:])
+    return "\n".join(read_end(path, _TAIL_BYTES).replace("\r", "\n").splitlines()[-lines:])

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from helpers import errors
+from helpers.runtime.run.folder import RunFolder
 from helpers.runtime.run.outcome import NOT_WRITTEN
 from helpers.submission.jobs.advice import largest_memory_mb, memory_given_mb, more_memory, more_time, rerun_of_failed
 from helpers.submission.resources.amounts import memory_text
@@ -226,8 +227,8 @@ class _Case:
     def how_to_go_on(self) -> str:
         if self.description.command:
             return f"a program that saves at SIGTERM and ends with exit code {os.EX_TEMPFAIL} goes on by itself"
-        if (Path(self.facts.folder) / "checkpoints").is_dir():
-            return f"go on from its checkpoint: helpers resume {self.job}"
+        if self._resume:
+            return self._resume
         return (
             "it had made no helpers.training.Checkpointer when it was stopped: one that is made first, before data and "
             "model, lets it go on by itself"
@@ -246,9 +247,15 @@ class _Case:
 
     @property
     def resume_or_logs(self) -> str:
-        if (Path(self.facts.folder) / "checkpoints").is_dir():
-            return f"go on from its checkpoint: helpers resume {self.job}"
+        if self._resume:
+            return self._resume
         return f"helpers logs {self.job}"
+
+    @property
+    def _resume(self) -> str:
+        """How to go on from its checkpoint; empty where it has made none."""
+        has_checkpoints = RunFolder(Path(self.facts.folder)).checkpoints.is_dir()
+        return f"go on from its checkpoint: helpers resume {self.job}" if has_checkpoints else ""
 
     @property
     def _given_mb(self) -> int | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -61,13 +61,7 @@ class Peers:
     def for_another_thread(self) -> Peers:
         """Return the same peers through a connection of its own."""
         store = self.store if self.address is None else _client(self.address, self.name)
-        return Peers(
-            rank=self.rank,
-            world_size=self.world_size,
-            store=store,
-            name=self.name,
-            address=self.address,
-        )
+        return replace(self, store=store)
 
     def tell(self, key: str, value: str) -> None:
         """Make ``value`` known under ``key``.

@@ -29,7 +29,7 @@ def submit(cluster: Cluster, message: dict[str, Any]) -> tuple[list[Job], dict[s
         if "wrap" not in options and not rest and "input" not in message:
             return [], {"wants_input": True}
         command, script = _read_script(options, rest, message)
-        by_script, by_shell = read_script("sbatch", script), read_variables(message["environment"])
+        by_script, by_shell = read_script(script), read_variables(message["environment"])
         merged = {**by_script, **by_shell, **options}
         jobs = make_jobs(cluster, _without_opposites(merged), script, command, rest, message)
     except UsageError as error:

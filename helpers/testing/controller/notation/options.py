@@ -134,7 +134,7 @@ def _try_help(program: str) -> str:
     return f'Try "{program} --help" for more information\n'
 
 
-def read_script(program: str, script: str) -> dict[str, str]:
+def read_script(script: str) -> dict[str, str]:
     """Return the options in a script's ``#SBATCH`` lines, which end with the first line that is a command."""
     found: list[str] = []
     for line in script.splitlines():
@@ -142,7 +142,7 @@ def read_script(program: str, script: str) -> dict[str, str]:
             found += shlex.split(line.removeprefix("#SBATCH"), comments=True)
         elif line.strip() and not line.lstrip().startswith("#"):
             break
-    return read_words(program, found)[0]
+    return read_words("sbatch", found)[0]
 
 
 def read_variables(environment: Mapping[str, str]) -> dict[str, str]:
