@@ -45,7 +45,7 @@ def fake_slurm(fake_slurm_settings: Settings, tmp_path: Path, monkeypatch: pytes
     for name in [name for name in os.environ if name.startswith((*_FOREIGN, "HELPERS_RUN"))]:
         monkeypatch.delenv(name)
     monkeypatch.setattr(watcher, "_ASK_EVERY_S", _ASK_EVERY_S)
-    monkeypatch.setattr(watcher, "_SETTLE_S", _SETTLE_S)
+    monkeypatch.setattr(watcher, "SETTLE_S", _SETTLE_S)
     monkeypatch.setattr(slurm_executor, "_BUSY_DELAYS_S", _BUSY_DELAYS_S)
     slurm = FakeSlurm(fake_slurm_settings)
     slurm.start()

@@ -29,6 +29,8 @@ from helpers.runtime.exit_code import SIGNAL_BASE, as_shell_code
 from helpers.runtime.mpi.rank import as_srun_would
 from helpers.runtime.rank.call import save_result
 from helpers.runtime.rank.cpu_quota import read_quota
+from helpers.runtime.rank.ending import flush_output
+from helpers.runtime.rank.leftovers import end_all
 from helpers.runtime.rank.meeting_point import hold_meeting_point
 from helpers.runtime.rank.place import Ranks, read_ranks
 from helpers.runtime.rank.program_source import command_as_submitted
@@ -53,7 +55,6 @@ _PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, sign
 _NOT_FOUND, _NOT_EXECUTABLE = 127, 126  # as a shell gives them
 _LONGEST_LINE = 200
 _LAUNCHERS = frozenset({"torchrun", "torch.distributed.run", "accelerate", "deepspeed", "mpirun", "mpiexec", "srun"})
-_LEFTOVERS_S = 2  # for what a program leaves behind to end by itself, when asked
 _PR_SET_CHILD_SUBREAPER = 36  # <linux/prctl.h>
 
 
@@ -145,7 +146,7 @@ def main() -> NoReturn:
         meter.finish()
         if ranks.rank == 0:
             say_what_was_written(read_source(description.source))
-        _flush()
+        flush_output()
         if code < 0 and not program.stops:
             _end_by_signal(-code)
         outcome = _judge(code, run, description, stopped=bool(program.stops))
@@ -222,16 +223,8 @@ def _end_leftovers() -> None:
     for child in children:
         with contextlib.suppress(psutil.NoSuchProcess):
             names.append(child.name())
-            child.terminate()
     print(f"[helpers] still alive when the program ended, and ended with it: {', '.join(names)}", file=sys.stderr)
-    for child in psutil.wait_procs(children, timeout=_LEFTOVERS_S)[1]:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            child.kill()
-
-
-def _flush() -> None:
-    sys.stdout.flush()
-    sys.stderr.flush()
+    end_all(children)
 
 
 def _end_by_signal(number: int) -> NoReturn:

@@ -79,7 +79,7 @@ def end_now(exit_code: int) -> NoReturn:
     from helpers.runtime.rank.leftovers import end_children
 
     end_children()
-    _flush()
+    flush_output()
     os._exit(exit_code)
 
 
@@ -94,7 +94,7 @@ def end_forked_child(owner: int, error: BaseException | None = None) -> None:
         return
     if error is not None and not isinstance(error, SystemExit):
         sys.excepthook(type(error), error, error.__traceback__)
-    _flush()
+    flush_output()
     os._exit(0 if error is None else exit_code_of(error))
 
 
@@ -149,10 +149,10 @@ def _end_last() -> None:
 
     signal.alarm(0)
     end_children()
-    _flush()
+    flush_output()
 
 
-def _flush() -> None:
+def flush_output() -> None:
     """Flush what was printed; what cannot be (it is closed, the disk is full) is not worth another exit code."""
     for name in ("stdout", "stderr"):
         try:

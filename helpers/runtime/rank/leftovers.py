@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import psutil
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 _KILLED_AFTER_S = 2
 _OF_POOL = "PoolWorker"  # in the name of its process (multiprocessing/pool.py)
@@ -41,12 +41,17 @@ def _end(processes: Iterable[psutil.Process]) -> None:
     if not children:
         return
     print(f"Child processes still alive when the function ended: {len(children)}; ended.", file=sys.stderr)
-    for child in children:
+    end_all(children)
+
+
+def end_all(processes: Sequence[psutil.Process]) -> None:
+    """Ask processes to end, and kill after two seconds what has not."""
+    for process in processes:
         with contextlib.suppress(psutil.NoSuchProcess):
-            child.terminate()
-    for child in psutil.wait_procs(children, timeout=_KILLED_AFTER_S)[1]:
+            process.terminate()
+    for process in psutil.wait_procs(processes, timeout=_KILLED_AFTER_S)[1]:
         with contextlib.suppress(psutil.NoSuchProcess):
-            child.kill()
+            process.kill()
 
 
 def _ends_with_us(child: psutil.Process) -> bool:

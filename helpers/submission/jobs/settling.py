@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_SETTLE_S = 3.0  # how long the word of a job that has ended may take to be seen here (NFS: attribute cache)
+SETTLE_S = 3.0  # how long what a job has written may take to be seen here (NFS: attribute cache)
 _POLL_S = 0.1
 
 
@@ -68,7 +68,7 @@ def wait_for_word(
     late: Sequence[T], has_spoken: Callable[[T], bool], *, may_speak: Callable[[T], bool] = lambda _: True
 ) -> Sequence[T]:
     """Give jobs that have ended the time to say how, as long as one of them may; return those that do not."""
-    deadline = time.monotonic() + _SETTLE_S
+    deadline = time.monotonic() + SETTLE_S
     while any(map(may_speak, late)) and time.monotonic() < deadline:
         time.sleep(_POLL_S)
         late = [one for one in late if not has_spoken(one)]

@@ -22,6 +22,7 @@ from helpers.runtime.run.status import State, Status, read_status, write_status
 from helpers.submission.jobs.endings import status_from_scheduler
 from helpers.submission.jobs.interruption import explain_at_the_end
 from helpers.submission.jobs.question import Question
+from helpers.submission.jobs.settling import SETTLE_S
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,7 +39,6 @@ _SHARE = 0.1  # of the time, at most, goes into looking: the caller's own thread
 _LONGEST_POLL_S = 2.0
 _ASK_EVERY_S = 2.0
 _LONGEST_PAUSE_S = 60.0
-_SETTLE_S = 3.0  # how long a file that the job has written may take to be seen here (NFS: attribute cache)
 
 
 @dataclass
@@ -210,7 +210,7 @@ class Watcher:
         now = time.monotonic()
         entry.ended_since = entry.ended_since or now
         entry.ended_how = observation or entry.ended_how
-        if now - entry.ended_since < _SETTLE_S:
+        if now - entry.ended_since < SETTLE_S:
             return
         run = entry.job._files  # noqa: SLF001
         if entry.job.id != job_id:  # a successor has been queued since

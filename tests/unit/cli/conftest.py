@@ -71,5 +71,5 @@ def slurm(fake_slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
     fake_slurm.hold_queue()
     monkeypatch.setattr("helpers.submission.jobs.watcher.Watcher.watch", lambda *_: None)  # the command alone asks
     # there is no job whose word could be on its way
-    monkeypatch.setattr("helpers.submission.jobs.settling._SETTLE_S", 0.2)
+    monkeypatch.setattr("helpers.submission.jobs.settling.SETTLE_S", 0.2)
     return fake_slurm

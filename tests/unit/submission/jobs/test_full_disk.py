@@ -24,7 +24,7 @@ def refuse(*_: Any) -> NoReturn:
 def test_a_job_here_that_left_no_word_is_lost_for_good(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its state stayed RUNNING after that, and the hint was Slurm's ``sacct -j local-2729``."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(watcher, "_SETTLE_S", 0.2)
+    monkeypatch.setattr(watcher, "SETTLE_S", 0.2)
     monkeypatch.setattr(watcher, "write_status", refuse)
     monkeypatch.setattr(endings.shutil, "disk_usage", lambda _: SimpleNamespace(free=0))
     job = submit(functions.sleep, 600, cluster="local")

@@ -28,7 +28,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
     cluster = FakeCluster()
     cluster.known = {f"9_{number}": WAITING for number in range(3)}
     monkeypatch.setattr(settling, "queue_of", lambda _description: cluster)
-    monkeypatch.setattr(settling, "_SETTLE_S", 0.2)
+    monkeypatch.setattr(settling, "SETTLE_S", 0.2)
     return cluster
 
 

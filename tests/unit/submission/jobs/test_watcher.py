@@ -59,7 +59,7 @@ class FakeCluster:
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, seconds in {"_POLL_S": 0.01, "_ASK_EVERY_S": 0.05, "_SETTLE_S": 0.2, "_LONGEST_PAUSE_S": 0.4}.items():
+    for name, seconds in {"_POLL_S": 0.01, "_ASK_EVERY_S": 0.05, "SETTLE_S": 0.2, "_LONGEST_PAUSE_S": 0.4}.items():
         monkeypatch.setattr(watcher_module, name, seconds)
 
 
@@ -164,13 +164,13 @@ def test_a_job_that_comes_back_is_not_ended(
     queued: Callable[[str], Job[Any]], cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between preemption and requeue Slurm may call it PREEMPTED for a moment."""
-    monkeypatch.setattr(watcher_module, "_SETTLE_S", 600)
+    monkeypatch.setattr(watcher_module, "SETTLE_S", 600)
     job = queued("1")
     cluster.known["1"] = Observation(state=State.PREEMPTED, word="PREEMPTED")
     wait_until_heard(cluster)
     cluster.known["1"] = RUNNING
     wait_until_heard(cluster)
-    monkeypatch.setattr(watcher_module, "_SETTLE_S", 0)
+    monkeypatch.setattr(watcher_module, "SETTLE_S", 0)
     wait_until_heard(cluster)
     assert not job.done()
 
@@ -273,7 +273,7 @@ def test_an_answer_that_comes_late_ends_no_job_twice(
         answer.wait(PATIENCE_S)
         return {}
 
-    monkeypatch.setattr(watcher_module, "_SETTLE_S", 0)
+    monkeypatch.setattr(watcher_module, "SETTLE_S", 0)
     job, other = queued("1"), queued("2")
     monkeypatch.setattr(cluster, "observe", observe)
     asked.wait(PATIENCE_S)
