@@ -57,22 +57,20 @@ class Metrics:
         else:
             self._complained = False
 
-    def supersede(self, step: int) -> int:
-        """Mark the lines after ``step``; return how many were not marked before, 0 where the disk refuses."""
+    def supersede(self, step: int) -> None:
+        """Mark the lines after ``step``; where the disk refuses, that is said, and training goes on."""
         try:
-            return self._mark(step)
+            self._mark(step)
         except OSError as error:
             self._complain(error)
-            return 0
 
-    def _mark(self, step: int) -> int:
+    def _mark(self, step: int) -> None:
         lines = read_json_lines(self.path)
         late = [line for line in lines if line.get("step", 0) > step and not line.get("superseded")]
         if late:
             for line in late:
                 line["superseded"] = True
             write_whole(self.path, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines).encode())
-        return len(late)
 
     def _complain(self, error: OSError) -> None:
         if not self._complained:
